@@ -1,0 +1,1 @@
+"""What can be run: experiment.toml and guide.md, read into objects. Reading executes nothing."""

@@ -1,0 +1,1 @@
+"""Runs: their folders, their owner, how they are started, followed, found again and ended."""

@@ -1,0 +1,1 @@
+"""Arithmetic and tables: numbers in, numbers out. No torch, no state, nothing measured."""

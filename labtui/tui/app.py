@@ -1,0 +1,316 @@
+"""The terminal UI: wires screens, the threads that read, and what a person asks for. It owns no run.
+
+Closing it, killing it or losing the connection ends nothing: every run has an agent of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import App
+from textual.binding import BindingType
+from textual.filter import LineFilter
+
+from labtui.catalog.manifest import Experiment
+from labtui.runs.folder import RunFolder, logs_root
+from labtui.runs.rows import Row
+from labtui.tui import actions, plain, words, workers
+from labtui.tui.driver import TolerantDriver
+from labtui.tui.messages import (
+    CatalogRead,
+    Crashed,
+    GuideRead,
+    History,
+    HistoryRead,
+    LogRead,
+    Noticed,
+    RunGrew,
+    RunRemoved,
+    RunStarted,
+)  # fmt: skip
+from labtui.tui.palette import Actions
+from labtui.tui.screens.framed import Framed
+from labtui.tui.screens.help import HelpScreen
+from labtui.tui.screens.lab import LabScreen
+from labtui.tui.screens.run import RunScreen
+from labtui.tui.screens.runs import RunsScreen
+from labtui.tui.theme import THEME
+from labtui.tui.watcher import CatalogReader, HistoryWatcher, LogReader, Poller, RunWatcher
+from labtui.tui.widgets.history import HistoryTable
+from labtui.tui.widgets.log import LogPane
+
+FIRST_ROWS = 500
+"""Runs that are read for the lists; scrolling asks for more."""
+
+
+class LabApp(App[None]):
+    """labtui's screens over one logs folder."""
+
+    TITLE = "labtui"
+    CSS_PATH: ClassVar[str] = "styles/labtui.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings(actions.APP)]
+    COMMANDS: ClassVar[set[type[Actions]]] = {Actions}  # type: ignore[assignment]
+    DEFAULT_MODE: ClassVar[str] = "lab"
+
+    def __init__(self, root: Path, run: RunFolder | None = None, *, ascii: bool = False) -> None:
+        no_color = os.environ.get("NO_COLOR")
+        super().__init__(driver_class=TolerantDriver)
+        if no_color is not None:
+            os.environ["NO_COLOR"] = no_color  # Textual takes it away, and runs started from here should see it.
+        self.register_theme(THEME)
+        self.theme = THEME.name
+        self.root = root
+        self.animation_level = "none"  # Each frame of an animation would cross the wire.
+        self.history = History()
+        self._first_run = run
+        self._filters_of_ours: list[LineFilter] = [plain.AsciiFilter()] if ascii else []
+        self._experiments: dict[str, Experiment] = {}
+        self._came_from = "lab"
+        self.lab = LabScreen()
+        self.run_screen = RunScreen(self._experiments.get, ascii=ascii)
+        self.runs = RunsScreen()
+        for name, screen in (("lab", self.lab), ("run", self.run_screen), ("runs", self.runs)):
+            self.add_mode(name, lambda screen=screen: screen)  # type: ignore[misc]
+        self.catalog_reader = CatalogReader(self.post_message)
+        self.history_watcher = HistoryWatcher(self.post_message, root, FIRST_ROWS)
+        self.run_watcher = RunWatcher(self.post_message)
+        self.log_reader = LogReader(self.post_message)
+
+    @property
+    def _pollers(self) -> tuple[Poller, ...]:
+        return self.catalog_reader, self.history_watcher, self.run_watcher, self.log_reader
+
+    def get_line_filters(self) -> list[LineFilter]:
+        return [*super().get_line_filters(), *self._filters_of_ours]
+
+    # From start to end
+
+    def on_mount(self) -> None:
+        self.catalog_reader.resume()
+        self.history_watcher.resume()
+        self._leave_on_signals()
+        if self._first_run is not None:
+            self._open(self._first_run)
+            self._go("run")
+        self.call_after_refresh(_collect_garbage_again)
+
+    def _leave_on_signals(self) -> None:
+        """Textual alone would die of these with the terminal left in its own state."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, self._leave_by, number)
+            except (ValueError, RuntimeError):
+                return  # Not in the main thread: whoever embeds us handles them.
+
+    def _leave_by(self, number: int) -> None:
+        self.exit(return_code=128 + number, message=None)
+
+    def on_unmount(self) -> None:
+        for poller in self._pollers:
+            poller.stop()
+
+    # News from the threads
+
+    @on(CatalogRead)
+    def _show_catalog(self, event: CatalogRead) -> None:
+        found = {entry.name: entry for entry in event.entries if isinstance(entry, Experiment)}
+        self._experiments.clear()
+        self._experiments.update(found)
+        self.lab.show_catalog(event.entries)
+
+    @on(GuideRead)
+    def _show_guide(self, event: GuideRead) -> None:
+        self.lab.show_guide(event.name, event.markdown)
+
+    @on(HistoryRead)
+    def _show_history(self, event: HistoryRead) -> None:
+        first, self.history = self.history == History(), event.history
+        self.lab.show_history(self.history)
+        self.runs.show_history(self.history)
+        self.run_screen.show_live(len(self.history.live))
+        if self.current_mode == "run":
+            self._open_newest()
+        if first and self.history.live and self.screen is self.lab:
+            self.lab.notice.say(f"{_still_running(self.history.live)}: 2 shows it")
+
+    @on(RunGrew)
+    def _show_run(self, event: RunGrew) -> None:
+        self.run_screen.show(event.snapshot)
+
+    @on(LogRead)
+    def _show_log(self, event: LogRead) -> None:
+        self.run_screen.show_log(event.window)
+
+    @on(Noticed)
+    def _notice(self, event: Noticed) -> None:
+        self._framed.notice.say(event.sentence, bad=event.bad)
+
+    @on(RunStarted)
+    def _follow_started(self, event: RunStarted) -> None:
+        self.lab.notice.say("")
+        self.runs.notice.say("")
+        self.history_watcher.resume()
+        self._open(event.folder)
+        self._go("run")
+
+    @on(RunRemoved)
+    def _forget_removed(self, event: RunRemoved) -> None:
+        self.history_watcher.resume()
+        self.runs.notice.say(f"{event.folder.id} is deleted")
+
+    @on(Crashed)
+    def _end_with(self, event: Crashed) -> None:
+        raise event.error
+
+    @property
+    def _framed(self) -> Framed:
+        """The screen on a digit that is shown, perhaps below a question."""
+        return next((s for s in reversed(self.screen_stack) if isinstance(s, Framed)), self.lab)
+
+    # What a person asks for
+
+    @on(LabScreen.GuideWanted)
+    def _read_guide(self, event: LabScreen.GuideWanted) -> None:
+        self.catalog_reader.read_guide(event.entry)
+
+    @on(LabScreen.RunWanted)
+    def _start(self, event: LabScreen.RunWanted) -> None:
+        root, experiment, variant = self.root, event.experiment, event.variant
+        workers.in_thread(self.post_message, lambda: workers.start_run(root, experiment, variant), must_finish=True)
+
+    @on(LabScreen.RunOpened)
+    @on(RunsScreen.Opened)
+    def _look_at(self, event: LabScreen.RunOpened | RunsScreen.Opened) -> None:
+        self._open(RunFolder(self.root / event.id))
+        self._go("run")
+
+    @on(RunsScreen.AgainWanted)
+    def _run_again(self, event: RunsScreen.AgainWanted) -> None:
+        self._rerun(RunFolder(self.root / event.id))
+
+    @on(RunScreen.AgainWanted)
+    def _run_this_again(self) -> None:
+        if self.run_screen.folder is not None:
+            self._rerun(self.run_screen.folder)
+
+    def _rerun(self, folder: RunFolder) -> None:
+        workers.in_thread(self.post_message, lambda: workers.run_again(self.root, folder), must_finish=True)
+
+    @on(RunsScreen.DeleteWanted)
+    def _delete(self, event: RunsScreen.DeleteWanted) -> None:
+        folder = RunFolder(self.root / event.id)
+        workers.in_thread(self.post_message, lambda: workers.delete_run(folder), must_finish=True)
+
+    @on(RunScreen.StopWanted)
+    def _stop(self) -> None:
+        folder = self.run_screen.folder
+        if folder is not None:
+            workers.in_thread(self.post_message, lambda: workers.stop_run(folder))
+
+    @on(RunScreen.StacksWanted)
+    def _take_stacks(self) -> None:
+        folder = self.run_screen.folder
+        if folder is not None:
+            workers.in_thread(self.post_message, lambda: workers.take_stacks(folder))
+
+    @on(LogPane.Chosen)
+    def _follow_log(self, event: LogPane.Chosen) -> None:
+        snapshot = self.run_screen.snapshot
+        paths = {log.name: log.path for log in snapshot.logs} if snapshot else {}
+        self.log_reader.open(event.name, paths.get(event.name))
+
+    @on(LogPane.Scrolled)
+    def _read_log(self, event: LogPane.Scrolled) -> None:
+        self.log_reader.show(event.first, event.count)
+
+    @on(HistoryTable.EndNeared)
+    def _read_further_back(self) -> None:
+        if len(self.history.rows) >= self.history_watcher.limit:
+            self.history_watcher.limit *= 2
+            self.history_watcher.resume()
+
+    # Going about
+
+    def _open(self, folder: RunFolder) -> None:
+        if self.run_screen.folder != folder:
+            self.run_screen.open(folder)
+            self.run_watcher.follow(folder)
+
+    def _go(self, mode: str) -> None:
+        if mode == self.current_mode:
+            return
+        if self.current_mode in ("lab", "runs"):
+            self._came_from = self.current_mode
+        self.switch_mode(mode)
+        # Nobody sees what a hidden screen would show.
+        for poller in (self.run_watcher, self.log_reader):
+            poller.resume() if mode == "run" else poller.pause()
+
+    def action_show_lab(self) -> None:
+        self._go("lab")
+
+    def _open_newest(self) -> None:
+        """Where no run was chosen yet, the live or the newest one is shown."""
+        rows = self.history.live or self.history.rows
+        if self.run_screen.folder is None and rows:
+            self._open(RunFolder(self.root / rows[0].id))
+
+    def action_show_run(self) -> None:
+        self._open_newest()
+        self._go("run")
+
+    def action_show_runs(self) -> None:
+        self._go("runs")
+
+    def action_go_back(self) -> None:
+        """Back from the Run to where it was opened, from the Runs to the Lab."""
+        self._go(self._came_from if self.current_mode == "run" else "lab")
+
+    def action_show_help(self) -> None:
+        self.push_screen(HelpScreen(self._framed.places))
+
+    def action_leave(self) -> None:
+        """Ends the screens, and no run."""
+        self.exit()
+
+
+def _still_running(live: tuple[Row, ...]) -> str:
+    if len(live) == 1:
+        return f"{live[0].experiment} ({live[0].variant or 'default'}) is {words.state_name(live[0].state)}"
+    return f"{len(live)} runs are going on"
+
+
+def goodbye(live: tuple[Row, ...], now: float) -> list[str]:
+    """What is printed after leaving while runs go on: which, and how to come back."""
+    if not live:
+        return []
+    lines = [f"{row.id}  {words.state_name(row.state)}, {words.clock(row.seconds(now))}" for row in live]
+    ending = "goes on without the screen" if len(live) == 1 else "go on without the screen"
+    return [
+        *lines,
+        f"{'It' if len(live) == 1 else 'They'} {ending}: `labtui` shows it again, `labtui stop RUN` ends it.",
+    ]
+
+
+def _collect_garbage_again() -> None:
+    # What was made until the first paint lives as long as the app.
+    gc.freeze()
+    gc.enable()
+
+
+def main(run: RunFolder | None = None) -> int:
+    """Shows the terminal UI (on one run, if given) until it is left; returns the exit code."""
+    gc.disable()  # until the first paint: collecting what is only being made costs a tenth of the start
+    app = LabApp(logs_root(), run, ascii=plain.needs_ascii())
+    app.run()
+    for line in goodbye(app.history.live, time.time()):
+        print(line)
+    return app.return_code or 0

@@ -1,0 +1,118 @@
+"""Lines made of pieces: what our widgets draw, as plain data that a pure function builds and a test compares.
+
+A piece is a text with roles ("dim", "bad", "cursor good", ...), or with a Rich style for colours that a rank printed.
+Text from outside goes through `fit` or `left`, which take control characters out; widths are terminal cells.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+
+from labtui.runs.clean import clean_line
+
+Piece = tuple[str, "str | Style"]
+Line = tuple[Piece, ...]
+
+ROLES = ("dim", "strong", "title", "rule", "accent", "good", "warn", "bad", "live", "cursor", "series0", "series1",
+         "series2", "series3", "series4", "series5")  # fmt: skip
+"""All that a piece's text can be, beside plain; each has a colour in styles/labtui.tcss."""
+
+ELLIPSIS = "…"
+RULE, UPRIGHT = "─", "│"
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """`text`, harmless, in exactly `width` cells: cut with an ellipsis or padded (on the left with `right`)."""
+    if width <= 0:
+        return ""
+    text = clean_line(text)
+    size = cell_len(text)
+    if size > width:
+        # A wide character that is cut in half leaves a space.
+        return set_cell_size(text, width - 1) + ELLIPSIS
+    padding = " " * (width - size)
+    return padding + text if right else text + padding
+
+
+def fit_middle(text: str, width: int) -> str:
+    """As `fit`, but cut in the middle: names often differ at their ends."""
+    text = clean_line(text)
+    if cell_len(text) <= width or width < 12:
+        return fit(text, width)
+    end = text[-(width // 2) :]
+    while cell_len(end) > width // 2:
+        end = end[1:]
+    return fit(set_cell_size(text, width - cell_len(end) - 1) + ELLIPSIS + end, width)
+
+
+def cells(line: Iterable[Piece]) -> int:
+    """The width of pieces in cells."""
+    return sum(cell_len(text) for text, _ in line)
+
+
+def spread(left: Sequence[Piece], right: Sequence[Piece], width: int, *, fill: str = " ", role: str = "") -> Line:
+    """Pieces at both ends of a line of exactly `width` cells, `fill` between; where room is short, the left is cut."""
+    room = width - cells(right)
+    if room < min(cells(left), 8) and right:
+        return crop(left, width, fill, role)
+    return (*crop(left, room, fill, role), *right)
+
+
+def crop(line: Iterable[Piece], width: int, fill: str = " ", role: str = "") -> Line:
+    """Pieces cut or filled up to exactly `width` cells."""
+    kept: list[Piece] = []
+    room = width
+    for text, style in line:
+        size = cell_len(text)
+        if size > room:
+            if room > 0:
+                kept.append((set_cell_size(text, room - 1) + ELLIPSIS, style))
+            room = 0
+            break
+        if text:
+            kept.append((text, style))
+        room -= size
+    if room > 0:
+        kept.append((fill * room, role))
+    return tuple(kept)
+
+
+def heading(title: str, width: int, *, facts: Sequence[Piece] = (), focused: bool = False, joint: str = RULE) -> Line:
+    """A pane's first line: its title in a rule, and facts at its right end."""
+    left = [(f"{joint} ", "rule"), (title, "title" if focused else "strong"), (" ", "")]
+    right = [(" ", ""), *facts, (f" {RULE}", "rule")] if facts else []
+    return spread(left, right, width, fill=RULE, role="rule")
+
+
+def with_role(line: Iterable[Piece], role: str) -> Line:
+    """The line with one more role on each piece."""
+    return tuple((text, f"{role} {style}".strip() if isinstance(style, str) else style) for text, style in line)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """A sentence, harmless, on as many lines as it needs."""
+    return textwrap.wrap(clean_line(text), max(width, 8), break_on_hyphens=False) or [""]
+
+
+def changed_span(old: Line, new: Line) -> tuple[int, int] | None:
+    """The cells [start, end) in which two lines of the same width differ; None where they are equal."""
+    if old == new:
+        return None
+    start = _common(old, new)
+    end = _common(old[::-1], new[::-1])
+    width = cells(new)
+    return min(start, width - 1), max(width - end, start + 1)
+
+
+def _common(a: Sequence[Piece], b: Sequence[Piece]) -> int:
+    """Cells of the pieces with which both begin."""
+    same = 0
+    for one, other in zip(a, b, strict=False):
+        if one != other:
+            break
+        same += cell_len(one[0])
+    return same

@@ -1,0 +1,129 @@
+"""What has happened, as messages: the only things that cross from the reading threads to the screens.
+
+What streams may be replaced by its newer self while it waits, so that a slow terminal never builds up a backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from labtui.catalog.manifest import Experiment
+from labtui.catalog.sources import BrokenExperiment
+from labtui.runs.folder import RunFolder
+from labtui.runs.rows import Row
+from labtui.runs.watch import Snapshot
+
+
+class Streamed(Message):
+    """News of which only the newest counts."""
+
+    def can_replace(self, message: Message) -> bool:
+        return type(message) is type(self)
+
+
+class CatalogRead(Streamed):
+    """What can be run has been read."""
+
+    def __init__(self, entries: Sequence[Experiment | BrokenExperiment]) -> None:
+        super().__init__()
+        self.entries = tuple(entries)
+
+
+@dataclass(frozen=True)
+class History:
+    """The runs there are, as far as they were asked for."""
+
+    rows: tuple[Row, ...] = ()
+    """Newest first."""
+    total: int = 0
+    """All run folders, readable or not."""
+    live: tuple[Row, ...] = ()
+    broken: tuple[tuple[str, str], ...] = ()
+    """Folders that can't be read, each with the reason."""
+    trouble: str = ""
+    """Why the list may be slow or incomplete, in one sentence."""
+
+
+class HistoryRead(Streamed):
+    """The list of runs has been read."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self.history = history
+
+
+class GuideRead(Streamed):
+    """An experiment's guide has been read."""
+
+    def __init__(self, name: str, markdown: str) -> None:
+        super().__init__()
+        self.name = name
+        self.markdown = markdown
+
+
+class RunGrew(Streamed):
+    """The watched run's folder has changed, or time has passed in a live one."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
+        self.snapshot = snapshot
+
+
+@dataclass(frozen=True)
+class LogWindow:
+    """Some successive lines of a log."""
+
+    name: str
+    first: int = 0
+    lines: tuple[str, ...] = ()
+    """As the rank wrote them: escape sequences are still in them."""
+    total: int = 0
+    """Lines in the whole log (as far as it is indexed)."""
+    skipped: int = 0
+    """Bytes before the first indexed line."""
+    trouble: str = ""
+    """Why the log can't be read."""
+
+
+class LogRead(Streamed):
+    """The part of a log that is looked at has been read."""
+
+    def __init__(self, window: LogWindow) -> None:
+        super().__init__()
+        self.window = window
+
+
+class RunStarted(Message):
+    """A run has been started from here."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__()
+        self.folder = folder
+
+
+class RunRemoved(Message):
+    """A run's folder has been deleted."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__()
+        self.folder = folder
+
+
+class Noticed(Message):
+    """Something that a person should read: one sentence. `bad` if what was asked for was refused."""
+
+    def __init__(self, sentence: str, *, bad: bool = False) -> None:
+        super().__init__()
+        self.sentence = sentence
+        self.bad = bad
+
+
+class Crashed(Message):
+    """A thread of ours has met an error that it doesn't know: the app ends with its traceback."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error

@@ -1,0 +1,1 @@
+"""Screens: what stands where, and what happens on a key or on news from the watcher."""

@@ -1,0 +1,236 @@
+"""Threads that read folders and post what has grown as messages. They draw nothing, and no screen waits for them.
+
+Daemon threads of our own rather than Textual's workers: one that hangs in a read of a dead network file system must
+not keep the app from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from textual.message import Message
+
+from labtui.catalog import sources
+from labtui.catalog.guide import read_guide
+from labtui.catalog.manifest import Experiment
+from labtui.catalog.reading import CatalogError
+from labtui.runs import index
+from labtui.runs.find import FindError
+from labtui.runs.folder import RunFolder
+from labtui.runs.tail import LogIndex
+from labtui.runs.watch import Snapshot, Watch
+from labtui.tui.guide import guide_markdown, literal
+from labtui.tui.messages import CatalogRead, Crashed, GuideRead, History, HistoryRead, LogRead, LogWindow, RunGrew
+
+Entry = Experiment | sources.BrokenExperiment
+Post = Callable[[Message], object]
+
+LIVE_S = 0.5
+"""Between two looks at a run that is alive."""
+ENDED_S = 2.0
+TICK_S = 1.0
+"""A live run is shown anew this often even if nothing was written: its time goes on."""
+CATCH_UP_S = 0.01
+"""Between two bites of a long file: leaves the screen its turn."""
+LOG_S = 0.1
+HISTORY_S = 1.0
+IDLE_S = 3600.0
+"""Where nothing happens until something is asked for."""
+SMOOTH_LINES = 200
+"""Lines read before and after those on the screen, so that scrolling seldom waits."""
+
+
+class Poller:
+    """Looks again and again, in a daemon thread of its own, whenever it is not paused."""
+
+    def __init__(self, name: str, post: Post) -> None:
+        self.post = post
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._woken = threading.Event()
+        self._paused = True
+        self._stopped = False
+
+    def look(self) -> float:
+        """One look; returns the seconds until the next one."""
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        """Looks at once, and then regularly."""
+        self._paused = False
+        self._woken.set()
+        if not self._thread.ident:
+            self._thread.start()
+
+    def pause(self) -> None:
+        """Looks no more until resumed. Returns at once, perhaps during a look."""
+        self._paused = True
+
+    def stop(self) -> None:
+        """Lets the thread end. Returns at once."""
+        self._stopped = True
+        self._woken.set()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped:
+                seconds = None if self._paused else self.look()
+                self._woken.wait(seconds)
+                self._woken.clear()
+        except BaseException as error:  # noqa: BLE001 - the app ends with it; in this thread it would vanish
+            if not self._stopped:
+                self.post(Crashed(error))
+
+
+class RunWatcher(Poller):
+    """Follows one run and posts RunGrew."""
+
+    def __init__(self, post: Post) -> None:
+        super().__init__("run watcher", post)
+        self._watch: Watch | None = None
+        self._posted: Snapshot | None = None
+
+    def follow(self, folder: RunFolder) -> None:
+        """From now on this run."""
+        self._watch = Watch(folder)
+        self.resume()
+
+    def look(self) -> float:
+        watch = self._watch
+        if watch is None:
+            return ENDED_S
+        snapshot = watch.poll(time.time())
+        if self._watch is watch and self._is_news(snapshot):
+            self._posted = snapshot
+            self.post(RunGrew(snapshot))
+        if snapshot.behind:
+            return CATCH_UP_S
+        return LIVE_S if snapshot.live else ENDED_S
+
+    def _is_news(self, snapshot: Snapshot) -> bool:
+        before = self._posted
+        if before is None or before.folder != snapshot.folder:
+            return True
+        passed = snapshot.taken - before.taken
+        if snapshot.behind and passed < LIVE_S:
+            return False
+        if snapshot.live and passed >= TICK_S * 0.9:
+            return True
+        return replace(snapshot, taken=0.0, new=()) != replace(before, taken=0.0, new=())
+
+
+class LogReader(Poller):
+    """Follows one log and posts the lines that are looked at as LogRead."""
+
+    def __init__(self, post: Post) -> None:
+        super().__init__("log reader", post)
+        self._name = ""
+        self._log: LogIndex | None = None
+        self._view: tuple[int | None, int] = (None, 0)
+        self._asked = False
+
+    def open(self, name: str, path: Path | None) -> None:
+        """From now on this log, from its end."""
+        if self._log is not None and name == self._name and path == self._log.path:
+            return
+        self._name, self._log = name, LogIndex(path) if path is not None else None
+        self._view, self._asked = (None, self._view[1]), True
+        self.resume()
+
+    def show(self, first: int | None, count: int) -> None:
+        """The lines looked at: `count` from `first` on, or the last ones (None)."""
+        self._view, self._asked = (first, count), True
+        self.resume()
+
+    def look(self) -> float:
+        log, name, asked, self._asked = self._log, self._name, self._asked, False
+        if log is None:
+            if asked:
+                self.post(LogRead(LogWindow(name)))
+            return ENDED_S
+        try:
+            changed = log.poll()
+            if (changed or asked) and log is self._log:
+                self.post(LogRead(self._window(name, log)))
+        except OSError as error:
+            if asked:
+                self.post(LogRead(LogWindow(name, trouble=f"{log.path.name} can't be read: {error.strerror}")))
+        return CATCH_UP_S if log.behind else LOG_S
+
+    def _window(self, name: str, log: LogIndex) -> LogWindow:
+        first, count = self._view
+        if first is None:
+            first = len(log) - count
+        begin = max(0, first - SMOOTH_LINES)
+        lines = log.read(begin, first - begin + count + SMOOTH_LINES)
+        return LogWindow(name, begin, tuple(lines), len(log), log.skipped)
+
+
+class HistoryWatcher(Poller):
+    """Follows the list of runs and posts HistoryRead when it has changed."""
+
+    def __init__(self, post: Post, root: Path, limit: int) -> None:
+        super().__init__("history watcher", post)
+        self.limit = limit
+        """Newest runs to read; more are asked for as somebody scrolls."""
+        self._root = root
+        self._index: index.Index | None = None
+        self._posted: History | None = None
+
+    def look(self) -> float:
+        history = self._read()
+        if history != self._posted:
+            self._posted = history
+            self.post(HistoryRead(history))
+        return HISTORY_S
+
+    def _read(self) -> History:
+        try:
+            if self._index is None:
+                self._index = index.open_index(self._root)
+            else:
+                self._index.refresh()
+            return History(
+                rows=tuple(self._index.newest(self.limit)),
+                total=self._index.count(),
+                live=tuple(self._index.live()),
+                broken=tuple(self._index.broken()),
+                trouble=self._index.trouble,
+            )
+        except FindError as error:
+            return History(trouble=str(error))
+
+
+class CatalogReader(Poller):
+    """Reads what can be run, and the guide that is asked for."""
+
+    def __init__(self, post: Post) -> None:
+        super().__init__("catalog reader", post)
+        self._entries: tuple[Entry, ...] | None = None
+        self._wanted: Entry | None = None
+
+    def read_guide(self, entry: Entry) -> None:
+        """Posts the entry's guide as GuideRead. Of several that are asked for in a hurry, the last one is read."""
+        self._wanted = entry
+        self.resume()
+
+    def look(self) -> float:
+        if self._entries is None:
+            self._entries = sources.catalog()
+            self.post(CatalogRead(self._entries))
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self.post(GuideRead(wanted.name, _guide_of(wanted)))
+        return IDLE_S
+
+
+def _guide_of(entry: Entry) -> str:
+    if isinstance(entry, sources.BrokenExperiment):
+        return f"This experiment can't be used: {literal(entry.error)}\n"
+    try:
+        return guide_markdown(read_guide(entry.folder, entry), entry.name)
+    except CatalogError as error:
+        return f"{literal(entry.question)}\n\nIts guide can't be read: {literal(str(error))}\n"

@@ -1,0 +1,159 @@
+"""What a run has found so far: checks, predictions, results, notes; and what is wrong with its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from labtui.charts import number
+from labtui.runs.clean import clean
+from labtui.runs.records import Document
+from labtui.runs.watch import Snapshot
+from labtui.tui import words
+from labtui.tui.lines import Line, Piece, fit, fit_middle, wrap
+from labtui.tui.widgets.pane import Pane
+
+BRIEF = 60
+"""In fewer columns than this, only what was measured is shown, without bounds and predictions."""
+
+
+class Findings(Pane):
+    """Checks first: whether the run can be believed. Then what theory said, then what was measured."""
+
+    title = "Findings"
+
+    def __init__(self, *, id: str | None = None, joint: str = "─") -> None:
+        super().__init__(id=id, joint=joint)
+        self.snapshot: Snapshot | None = None
+
+    def facts(self) -> Sequence[Piece]:
+        return check_facts(self.snapshot.checks) if self.snapshot else ()
+
+    def body(self, width: int) -> Sequence[Line]:
+        return findings(self.snapshot, width) if self.snapshot else []
+
+
+def check_facts(checks: Sequence[Document]) -> list[Piece]:
+    """How many checks came out in which way: `6 ok · 1 failed`."""
+    passed = sum(check.get("passed") is True for check in checks)
+    expected = sum(check.get("passed") is not True and check.get("expected") is False for check in checks)
+    failed = len(checks) - passed - expected
+    parts: list[Piece] = []
+    for many, text, role in (
+        (failed, "failed", "bad"),
+        (passed, "ok", "good"),
+        (expected, "failed as meant", "warn"),
+    ):
+        if many:
+            parts += [(" · ", "dim")] if parts else []
+            parts.append((f"{many} {text}", role))
+    return parts
+
+
+def findings(snapshot: Snapshot, width: int) -> list[Line]:
+    """All findings as lines of at most `width` cells."""
+    lines: list[Line] = [((text, "bad"),) for error in snapshot.errors for text in wrap(error, width)]
+    status = snapshot.status
+    if status is not None and status.reason and status.state not in ("succeeded", "running"):
+        role = words.mark(status.state)[1]
+        lines += [((text, role),) for text in wrap(status.reason, width)]
+    if snapshot.checks:
+        lines += _section("checks", lines)
+        lines += [_check(check, ranks, width) for check, ranks in _by_name(snapshot.checks)]
+    if snapshot.predictions:
+        lines += _section("predictions", lines)
+        if width >= BRIEF:
+            lines[-1] = (("predictions", "dim"), (" " * (width - 42) + " predicted   measured         ", "dim"))
+        lines += [_prediction(event, width) for event, _ in _by_name(snapshot.predictions)]
+    if snapshot.results:
+        lines += _section("results", lines)
+        lines += [_result(event, width) for event in snapshot.results]
+    if snapshot.notes:
+        lines += _section("notes", lines)
+        for note in snapshot.notes:
+            texts = wrap(f"rank {note['rank']}: {note.get('text')}", width)
+            lines += [((text, "" if n == 0 else "dim"),) for n, text in enumerate(texts)]
+    small = []
+    if snapshot.bad_lines:
+        small.append(f"{words.count(snapshot.bad_lines, 'line')} of the event files could not be read")
+    if snapshot.dropped:
+        small.append(f"{words.count(snapshot.dropped, 'event')} more than are kept here")
+    if small:
+        lines += [()] if lines else []
+        lines += [((text, "warn"),) for sentence in small for text in wrap(sentence, width)]
+    if not lines:
+        lines = [(("nothing has been reported yet" if snapshot.live else "nothing was reported", "dim"),)]
+    return lines
+
+
+def _section(name: str, above: Sequence[Line]) -> list[Line]:
+    heading: Line = ((name, "dim"),)
+    return [(), heading] if above else [heading]
+
+
+def _by_name(events: Sequence[Document]) -> list[tuple[Document, int]]:
+    """Events of one name (and labels) as one: the worst of them, and how many there are. Ranks often say the same."""
+    groups: dict[str, list[Document]] = {}
+    for event in events:
+        groups.setdefault(f"{event.get('name')}\0{event.get('labels')}", []).append(event)
+    return [(max(group, key=_badness), len(group)) for group in groups.values()]
+
+
+def _badness(event: Document) -> tuple[bool, float]:
+    value = number(event.get("value"))
+    size = 0.0 if value is None else -value if "at_least" in event else value
+    return event.get("passed") is False, size
+
+
+def _check(check: Document, times: int, width: int) -> Line:
+    passed = check.get("passed") is True
+    meant = check.get("expected") is False
+    letters, role = ("ok", "good") if passed else ("ok", "warn") if meant else ("!!", "bad")
+    told = _verdict(check, brief=passed and width < BRIEF) + (" (meant to fail)" if meant else "")
+    if times > 1:
+        told += f"  x{times}"
+    return _pair((letters, role), str(check.get("name")), told, width, "" if passed else role)
+
+
+def _verdict(check: Mapping[str, Any], *, brief: bool) -> str:
+    """The value and the bound that it kept or broke; only the value where that must do."""
+    value = words.quantity(check.get("value"), str(check.get("unit") or ""))
+    passed = check.get("passed") is True
+    for bound, holds, broken in (("at_most", "<=", ">"), ("at_least", ">=", "<"), ("equal", "=", "is not")):
+        if bound in check and not brief:
+            return f"{value} {holds if passed else broken} {words.quantity(check[bound])}"
+    return "" if isinstance(check.get("value"), bool) or check.get("value") is None else value
+
+
+def _prediction(event: Document, width: int) -> Line:
+    unit = str(event.get("unit") or "")
+    predicted, measured = number(event.get("predicted")), number(event.get("measured"))
+    off = ""
+    if predicted is not None and measured is not None and predicted:
+        share = measured / predicted - 1
+        off = "=" if abs(share) < 5e-4 else f"{100 * share:+.1f} %" if abs(share) < 9.995 else f"x{share + 1:.3g}"
+    said, found = words.quantity(event.get("predicted"), unit), words.quantity(event.get("measured"), unit)
+    if width < BRIEF:
+        return _pair(("  ", ""), str(event.get("name")), f"{found} {off}", width)
+    columns = f" {fit(said, 10, right=True)} {fit(found, 10, right=True)} {fit(off, 8, right=True)}"
+    return _pair(("  ", ""), str(event.get("name")), columns, width)
+
+
+def _result(event: Document, width: int) -> Line:
+    labels = event.get("labels")
+    name = str(event.get("name"))
+    if isinstance(labels, dict) and labels:
+        name += "  " + " ".join(f"{key}={value}" for key, value in labels.items())
+    return _pair(("  ", ""), name, words.quantity(event.get("value"), str(event.get("unit") or "")), width)
+
+
+def _pair(mark: Piece, name: str, value: str, width: int, role: str = "") -> Line:
+    """A name at the left and its value at the right; where room is short, the name is cut first, in its middle."""
+    room = width - 3
+    value = clean(value).translate({ord("\t"): " ", ord("\n"): " "})
+    if cell_len(value) > max(room - 8, 0):
+        value = fit(value, max(room - 8, 0))
+    name_room = room - cell_len(value) - 1
+    return mark, (" ", ""), (fit_middle(name, name_room), role), (" ", ""), (value, role or "strong")

@@ -1,0 +1,24 @@
+"""What every test gets: logs, cache, configuration and runtime folders of its own, and a plain terminal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keeps a test out of the user's files and the user's settings out of the test; returns the logs folder."""
+    for name in list(os.environ):
+        if name.startswith(("NCCL_", "GLOO_", "TORCH_", "OMP_", "PET_", "TEXTUAL_", "LABTUI_")):
+            monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "COLORTERM", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    monkeypatch.setenv("LABTUI_LOGS", str(logs))
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    return logs

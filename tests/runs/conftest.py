@@ -1,0 +1,5 @@
+"""What the tests of runs share."""
+
+from made import make_run
+
+__all__ = ["make_run"]
