@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import App
@@ -20,7 +20,6 @@ from textual.filter import LineFilter
 
 from labtui.catalog.manifest import Experiment
 from labtui.runs.folder import RunFolder, logs_root
-from labtui.runs.rows import Row
 from labtui.tui import actions, plain, words, workers
 from labtui.tui.driver import TolerantDriver
 from labtui.tui.messages import (
@@ -35,7 +34,6 @@ from labtui.tui.messages import (
     RunRemoved,
     RunStarted,
 )  # fmt: skip
-from labtui.tui.palette import Actions
 from labtui.tui.screens.framed import Framed
 from labtui.tui.screens.help import HelpScreen
 from labtui.tui.screens.lab import LabScreen
@@ -46,8 +44,18 @@ from labtui.tui.watcher import CatalogReader, HistoryWatcher, LogReader, Poller,
 from labtui.tui.widgets.history import HistoryTable
 from labtui.tui.widgets.log import LogPane
 
+if TYPE_CHECKING:
+    from textual.command import Provider
+
 FIRST_ROWS = 500
 """Runs that are read for the lists; scrolling asks for more."""
+
+
+def _palette() -> type[Provider]:
+    """What ctrl+p searches; imported when it is first pressed."""
+    from labtui.tui.palette import Actions
+
+    return Actions
 
 
 class LabApp(App[None]):
@@ -56,7 +64,7 @@ class LabApp(App[None]):
     TITLE = "labtui"
     CSS_PATH: ClassVar[str] = "styles/labtui.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings(actions.APP)]
-    COMMANDS: ClassVar[set[type[Actions]]] = {Actions}  # type: ignore[assignment]
+    COMMANDS = {_palette}
     DEFAULT_MODE: ClassVar[str] = "lab"
 
     def __init__(self, root: Path, run: RunFolder | None = None, *, ascii: bool = False) -> None:
@@ -71,6 +79,8 @@ class LabApp(App[None]):
         self.history = History()
         self._first_run = run
         self._filters_of_ours: list[LineFilter] = [plain.AsciiFilter()] if ascii else []
+        if self.console.color_system == "standard":
+            self._filters_of_ours.append(plain.SixteenFilter())
         self._experiments: dict[str, Experiment] = {}
         self._came_from = "lab"
         self.lab = LabScreen()
@@ -139,11 +149,13 @@ class LabApp(App[None]):
         if self.current_mode == "run":
             self._open_newest()
         if first and self.history.live and self.screen is self.lab:
-            self.lab.notice.say(f"{_still_running(self.history.live)}: 2 shows it")
+            self.lab.notice.say(f"2 shows {words.alive(self.history.live)}")
 
     @on(RunGrew)
     def _show_run(self, event: RunGrew) -> None:
         self.run_screen.show(event.snapshot)
+        # A rank that was started again writes to another file under its old name.
+        self._read_log_named(self.run_screen.log_pane.name_shown)
 
     @on(LogRead)
     def _show_log(self, event: LogRead) -> None:
@@ -223,9 +235,12 @@ class LabApp(App[None]):
 
     @on(LogPane.Chosen)
     def _follow_log(self, event: LogPane.Chosen) -> None:
+        self._read_log_named(event.name)
+
+    def _read_log_named(self, name: str) -> None:
         snapshot = self.run_screen.snapshot
         paths = {log.name: log.path for log in snapshot.logs} if snapshot else {}
-        self.log_reader.open(event.name, paths.get(event.name))
+        self.log_reader.open(name, paths.get(name))
 
     @on(LogPane.Scrolled)
     def _read_log(self, event: LogPane.Scrolled) -> None:
@@ -282,24 +297,6 @@ class LabApp(App[None]):
         self.exit()
 
 
-def _still_running(live: tuple[Row, ...]) -> str:
-    if len(live) == 1:
-        return f"{live[0].experiment} ({live[0].variant or 'default'}) is {words.state_name(live[0].state)}"
-    return f"{len(live)} runs are going on"
-
-
-def goodbye(live: tuple[Row, ...], now: float) -> list[str]:
-    """What is printed after leaving while runs go on: which, and how to come back."""
-    if not live:
-        return []
-    lines = [f"{row.id}  {words.state_name(row.state)}, {words.clock(row.seconds(now))}" for row in live]
-    ending = "goes on without the screen" if len(live) == 1 else "go on without the screen"
-    return [
-        *lines,
-        f"{'It' if len(live) == 1 else 'They'} {ending}: `labtui` shows it again, `labtui stop RUN` ends it.",
-    ]
-
-
 def _collect_garbage_again() -> None:
     # What was made until the first paint lives as long as the app.
     gc.freeze()
@@ -311,6 +308,6 @@ def main(run: RunFolder | None = None) -> int:
     gc.disable()  # until the first paint: collecting what is only being made costs a tenth of the start
     app = LabApp(logs_root(), run, ascii=plain.needs_ascii())
     app.run()
-    for line in goodbye(app.history.live, time.time()):
+    for line in words.goodbye(app.history.live, time.time()):
         print(line)
     return app.return_code or 0

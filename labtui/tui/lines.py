@@ -1,7 +1,7 @@
 """Lines made of pieces: what our widgets draw, as plain data that a pure function builds and a test compares.
 
-A piece is a text with roles ("dim", "bad", "cursor good", ...), or with a Rich style for colours that a rank printed.
-Text from outside goes through `fit` or `left`, which take control characters out; widths are terminal cells.
+A piece is a text with roles ("dim", "bad", "cursor good", ...: see theme.ROLES), or with a Rich style where a rank set
+its colours. Text from outside goes through `fit`, which takes control characters out; widths are terminal cells.
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ from labtui.runs.clean import clean_line
 
 Piece = tuple[str, "str | Style"]
 Line = tuple[Piece, ...]
-
-ROLES = ("dim", "strong", "title", "rule", "accent", "good", "warn", "bad", "live", "cursor", "series0", "series1",
-         "series2", "series3", "series4", "series5")  # fmt: skip
-"""All that a piece's text can be, beside plain; each has a colour in styles/labtui.tcss."""
 
 ELLIPSIS = "…"
 RULE, UPRIGHT = "─", "│"

@@ -29,15 +29,16 @@ from labtui.tui.messages import CatalogRead, Crashed, GuideRead, History, Histor
 Entry = Experiment | sources.BrokenExperiment
 Post = Callable[[Message], object]
 
-LIVE_S = 0.5
+LIVE_S = 1.0
 """Between two looks at a run that is alive."""
 ENDED_S = 2.0
 TICK_S = 1.0
 """A live run is shown anew this often even if nothing was written: its time goes on."""
 CATCH_UP_S = 0.01
 """Between two bites of a long file: leaves the screen its turn."""
-LOG_S = 0.1
-HISTORY_S = 1.0
+LOG_S = 0.5
+"""Between two looks at a log. Scrolling does not wait for it."""
+HISTORY_S = 2.0
 IDLE_S = 3600.0
 """Where nothing happens until something is asked for."""
 SMOOTH_LINES = 200
@@ -91,7 +92,7 @@ class RunWatcher(Poller):
     def __init__(self, post: Post) -> None:
         super().__init__("run watcher", post)
         self._watch: Watch | None = None
-        self._posted: Snapshot | None = None
+        self._posted: tuple[Watch, Snapshot] | None = None
 
     def follow(self, folder: RunFolder) -> None:
         """From now on this run."""
@@ -103,17 +104,17 @@ class RunWatcher(Poller):
         if watch is None:
             return ENDED_S
         snapshot = watch.poll(time.time())
-        if self._watch is watch and self._is_news(snapshot):
-            self._posted = snapshot
+        if self._is_news(watch, snapshot):
+            self._posted = watch, snapshot
             self.post(RunGrew(snapshot))
         if snapshot.behind:
             return CATCH_UP_S
         return LIVE_S if snapshot.live else ENDED_S
 
-    def _is_news(self, snapshot: Snapshot) -> bool:
-        before = self._posted
-        if before is None or before.folder != snapshot.folder:
+    def _is_news(self, watch: Watch, snapshot: Snapshot) -> bool:
+        if self._posted is None or self._posted[0] is not watch:
             return True
+        before = self._posted[1]
         passed = snapshot.taken - before.taken
         if snapshot.behind and passed < LIVE_S:
             return False
@@ -127,16 +128,17 @@ class LogReader(Poller):
 
     def __init__(self, post: Post) -> None:
         super().__init__("log reader", post)
-        self._name = ""
+        self._opened: tuple[str, Path | None] = ("", None)
         self._log: LogIndex | None = None
         self._view: tuple[int | None, int] = (None, 0)
         self._asked = False
 
     def open(self, name: str, path: Path | None) -> None:
         """From now on this log, from its end."""
-        if self._log is not None and name == self._name and path == self._log.path:
+        if (name, path) == self._opened:
             return
-        self._name, self._log = name, LogIndex(path) if path is not None else None
+        self._opened = name, path
+        self._log = LogIndex(path) if path is not None else None
         self._view, self._asked = (None, self._view[1]), True
         self.resume()
 
@@ -146,7 +148,7 @@ class LogReader(Poller):
         self.resume()
 
     def look(self) -> float:
-        log, name, asked, self._asked = self._log, self._name, self._asked, False
+        log, name, asked, self._asked = self._log, self._opened[0], self._asked, False
         if log is None:
             if asked:
                 self.post(LogRead(LogWindow(name)))

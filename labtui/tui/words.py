@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from labtui.charts import label, number
 from labtui.runs import records
+from labtui.runs.rows import Row
 
 UNKNOWN = "n/a"
 
@@ -97,3 +99,22 @@ def quantity(value: Any, unit: str = "") -> str:
 def count(number: int, noun: str, plural: str | None = None) -> str:
     """1 run, 3 runs, 1,200 runs."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def alive(live: Sequence[Row]) -> str:
+    """Which runs are alive, as the object of a sentence."""
+    if len(live) == 1:
+        return f"{live[0].experiment} ({live[0].variant or 'default'}), {state_name(live[0].state)}"
+    return f"the newest of {len(live)} runs that go on"
+
+
+def goodbye(live: Sequence[Row], now: float) -> list[str]:
+    """What is printed after leaving while runs go on: which, and how to come back."""
+    if not live:
+        return []
+    lines = [f"{row.id}  {state_name(row.state)}, {clock(row.seconds(now))}" for row in live]
+    ending = "goes on without the screen" if len(live) == 1 else "go on without the screen"
+    return [
+        *lines,
+        f"{'It' if len(live) == 1 else 'They'} {ending}: `labtui` shows it again, `labtui stop RUN` ends it.",
+    ]

@@ -1,4 +1,7 @@
-"""What is done to runs on a person's wish, in threads: each verb answers with what has happened, as a message."""
+"""What is done to runs on a person's wish, in threads: each verb answers with what has happened, as a message.
+
+What starts and signals runs is imported in those threads: the first screen needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from textual.message import Message
 
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.reading import CatalogError
-from labtui.runs import control, start
-from labtui.runs.control import ControlError
 from labtui.runs.folder import RunFolder
 from labtui.runs.records import RecordError
-from labtui.runs.start import StartError
 from labtui.tui.messages import Crashed, Noticed, RunRemoved, RunStarted
 from labtui.tui.watcher import Post
 
@@ -31,36 +31,50 @@ def in_thread(post: Post, work: Work, *, must_finish: bool = False) -> None:
 
 def _work(post: Post, work: Work) -> None:
     try:
-        post(work())
-    except (StartError, CatalogError, ControlError, RecordError, OSError) as error:
-        post(Noticed(str(error), bad=True))
+        from labtui.runs.control import ControlError
+        from labtui.runs.start import StartError
+
+        try:
+            post(work())
+        except (StartError, CatalogError, ControlError, RecordError, OSError) as error:
+            post(Noticed(str(error), bad=True))
     except BaseException as error:  # noqa: BLE001 - the app ends with it; in this thread it would vanish
         post(Crashed(error))
 
 
 def start_run(root: Path, experiment: Experiment, variant: str) -> Message:
     """Starts an experiment in one variant ("" is the default one)."""
+    from labtui.runs import start
+
     return RunStarted(start.start(root, experiment, [variant], {}, start.Options())[0])
 
 
 def run_again(root: Path, folder: RunFolder) -> Message:
     """Starts a run like the recorded one."""
+    from labtui.runs import start
+
     return RunStarted(start.rerun(root, folder, {}, start.Options()))
 
 
 def stop_run(folder: RunFolder) -> Message:
     """Asks the run's agent to end it."""
+    from labtui.runs import control
+
     control.stop(folder)
     return Noticed(f"{folder.id} has been asked to stop")
 
 
 def take_stacks(folder: RunFolder) -> Message:
     """Has all ranks say where they are."""
+    from labtui.runs import control
+
     summary = control.request_stacks(folder)
     return Noticed(str(summary.get("sentence") or "the stacks were written to the run's folder"))
 
 
 def delete_run(folder: RunFolder) -> Message:
     """Deletes the run's folder."""
+    from labtui.runs import control
+
     control.remove(folder)
     return RunRemoved(folder)

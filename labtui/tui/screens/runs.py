@@ -56,9 +56,10 @@ class RunsScreen(Framed):
         """Shows the runs there are."""
         self.table.show(history, time.time())
         self.show_live(len(history.live))
-        if history.trouble != self._trouble:
-            self._trouble = history.trouble
-            self.notice.say(history.trouble, bad=True)
+        trouble = history.trouble or _unreadable(history)
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self.notice.say(trouble, bad=True)
 
     def go_back(self) -> None:
         self.app.action_go_back()  # type: ignore[attr-defined]
@@ -89,3 +90,11 @@ class RunsScreen(Framed):
 
         question = f"Delete {chosen.id}? Its folder goes, with logs, events and results."
         self.app.push_screen(Confirm(question, "delete it"), answer)
+
+
+def _unreadable(history: History) -> str:
+    """The first folder that can't be read, and why; empty where all can."""
+    if not history.broken:
+        return ""
+    (name, why), *more = history.broken
+    return f"{name}: {why}" + (f" (and {len(more)} more like it)" if more else "")

@@ -91,7 +91,7 @@ def draw(plot: Plot, width: int, height: int, *, ascii: bool = False) -> list[Li
     columns = width - margin - 1
     canvas = _Canvas(columns, rows, ascii)
     for number, series in enumerate(plot.series):
-        canvas.add(number, series, x_axis, y_axis)
+        canvas.add(number, series, x_axis, y_axis, lettered=bool(legend))
     lines: list[Line] = []
     for y in range(rows):
         tick = y_ticks.get(y)
@@ -185,8 +185,8 @@ class _Canvas:
         """1 + the number of the series that drew there last."""
         self._letters: dict[tuple[int, int], int] = {}
 
-    def add(self, number: int, series: Series, x_axis: Scale, y_axis: Scale) -> None:
-        """Draws a curve; points without a place are gaps."""
+    def add(self, number: int, series: Series, x_axis: Scale, y_axis: Scale, *, lettered: bool) -> None:
+        """Draws a curve, with its letter at its end; points without a place are gaps."""
         wide, high = self._wide - 1, self._high - 1
         lows, highs = [self._high] * self._wide, [-1] * self._wide
         before: tuple[int, int] | None = None
@@ -205,7 +205,7 @@ class _Canvas:
         for column, (low, top) in enumerate(zip(lows, highs, strict=True)):
             for row in range(low, top + 1):
                 self._dot(column, row, number)
-        if last is not None:
+        if last is not None and lettered:
             cell = (last[0], last[1]) if self._ascii else (last[0] // 2, last[1] // 4)
             self._letters[cell] = number
 

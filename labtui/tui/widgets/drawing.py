@@ -6,7 +6,7 @@ Textual sends every dirty region whole, styles included; over a slow link that i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from functools import lru_cache
 
 from rich.segment import Segment
 from rich.style import Style
@@ -15,18 +15,17 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from labtui.tui.lines import ROLES, Line, changed_span, crop
+from labtui.tui.lines import Line, changed_span, crop
+from labtui.tui.theme import ROLES
 
 
 class Drawing(Widget):
     """A widget that shows what `build` returns."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"drawing--{role}" for role in ROLES}
-
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._lines: Sequence[Line] = ()
-        self._styles_by_role: dict[str, Style] = {}
+        self._base: Style | None = None
 
     def build(self, width: int, height: int) -> Sequence[Line]:
         """The lines to show, at most `height`, each of exactly `width` cells. No I/O; data comes by attributes."""
@@ -47,23 +46,15 @@ class Drawing(Widget):
                 self.refresh(Region(span[0], y, span[1] - span[0], 1))
 
     def render_line(self, y: int) -> Strip:
-        base = self.rich_style
-        width = self.size.width
+        if self._base is None:
+            self._base = self.rich_style
+        base, width = self._base, self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, base)
-        return Strip([Segment(text, base + self._style(role)) for text, role in self._lines[y]], width)
-
-    def _style(self, role: str | Style) -> Style:
-        if isinstance(role, Style):
-            return role
-        style = self._styles_by_role.get(role)
-        if style is None:
-            parts = [self.get_component_rich_style(f"drawing--{name}", partial=True) for name in role.split()]
-            style = self._styles_by_role[role] = sum(parts, Style.null())
-        return style
+        return Strip([Segment(text, base + _style(role)) for text, role in self._lines[y]], width)
 
     def notify_style_update(self) -> None:
-        self._styles_by_role = {}
+        self._base = None
         super().notify_style_update()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -72,3 +63,8 @@ class Drawing(Widget):
 
     def on_show(self, event: events.Show) -> None:
         self.redraw()
+
+
+@lru_cache(maxsize=256)
+def _style(role: str | Style) -> Style:
+    return role if isinstance(role, Style) else sum((ROLES[name] for name in role.split()), Style.null())

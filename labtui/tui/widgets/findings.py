@@ -17,6 +17,8 @@ from labtui.tui.widgets.pane import Pane
 
 BRIEF = 60
 """In fewer columns than this, only what was measured is shown, without bounds and predictions."""
+HEADLINE = 40
+"""Characters of a reason that the headline above the panes has room for, even in 80 columns."""
 
 
 class Findings(Pane):
@@ -56,7 +58,8 @@ def findings(snapshot: Snapshot, width: int) -> list[Line]:
     """All findings as lines of at most `width` cells."""
     lines: list[Line] = [((text, "bad"),) for error in snapshot.errors for text in wrap(error, width)]
     status = snapshot.status
-    if status is not None and status.reason and status.state not in ("succeeded", "running"):
+    # A short one stands in the headline already.
+    if status is not None and len(status.reason) > HEADLINE and status.state not in ("succeeded", "running"):
         role = words.mark(status.state)[1]
         lines += [((text, role),) for text in wrap(status.reason, width)]
     if snapshot.checks:

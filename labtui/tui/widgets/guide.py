@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
-from textual.widgets import Markdown
 
 from labtui.tui import actions
 from labtui.tui.lines import Line, heading
 from labtui.tui.widgets.drawing import Drawing
+
+if TYPE_CHECKING:
+    from textual.widgets import Markdown
 
 
 class GuideHeading(Drawing):
@@ -35,17 +36,21 @@ class GuideText(VerticalScroll, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self._markdown = Markdown(open_links=False)
+        self._markdown: Markdown | None = None
         self._shown = ""
-
-    def compose(self) -> ComposeResult:
-        yield self._markdown
 
     def show(self, markdown: str) -> None:
         """Shows another text from its beginning."""
         if markdown != self._shown:
             self._shown = markdown
-            self._markdown.update(markdown)
+            if self._markdown is None:
+                # After the first paint: its parser takes longer to import than all of our own modules.
+                from textual.widgets import Markdown
+
+                self._markdown = Markdown(markdown, open_links=False)
+                self.mount(self._markdown)
+            else:
+                self._markdown.update(markdown)
             self.scroll_home(animate=False)
 
     def action_move(self, lines: int) -> None:

@@ -63,14 +63,15 @@ def _progress(snapshot: Snapshot, minutes: float | None, width: int) -> list[Pie
     done = snapshot.done
     if done is not None and done.total and snapshot.live:
         share = min(max(done.done / done.total, 0.0), 1.0)
-        if width >= 70:
-            full = round(share * BAR)
-            pieces += [("━" * full, "accent"), ("─" * (BAR - full), "rule"), (" ", "")]
+        bar = BAR if width >= 110 else BAR // 2 if width >= 70 else 0
+        if bar:
+            full = round(share * bar)
+            pieces += [("━" * full, "accent"), ("─" * (bar - full), "rule"), (" ", "")]
         pieces.append((f"{done.done:g}/{done.total:g}  ", "dim"))
     elapsed = words.clock(snapshot.seconds)
     pieces += [(state, words.mark(status.state if status else "lost")[1]), ("  ", "")]
     pieces.append((elapsed, "strong"))
-    if snapshot.live and minutes and width >= 70:
+    if snapshot.live and minutes and width >= 90:
         pieces.append((f" of about {words.clock(minutes * 60)}", "dim"))
     return pieces
 

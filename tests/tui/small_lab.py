@@ -1,0 +1,133 @@
+"""A small lab to look at: experiments and run folders made to measure, and the app over them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from labtui.catalog.manifest import Chart, Experiment, Variant
+from labtui.runs import process
+from labtui.runs.folder import RunFolder, write_json
+from labtui.runs.records import LIVE, Owner, Request, RunProcess, Status
+from labtui.tui.app import LabApp
+
+NOW = 1_764_417_800.0
+HOSTILE = "[rank0] [/red] \x1b]0;title\x07 \x1b[2J \x1b[31mred\x1b[0m 漢字 \u202e \x00 tab\tend \U0001f642"
+"""What a rank might print: markup, escape sequences, wide characters."""
+
+
+WAIT_S = 20.0
+
+
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"t": NOW, "rank": 0, "kind": kind, **fields}
+
+
+def write_events(folder: RunFolder, *events: dict[str, Any], rank: int = 0) -> None:
+    with folder.rank_events(rank).open("a") as file:
+        for one in events:
+            file.write(json.dumps({**one, "rank": rank}) + "\n")
+
+
+def made_run(root: Path, state: str = "succeeded", *, number: int = 0, **status: Any) -> RunFolder:
+    """A run folder of `lab_test` with two ranks; a live one is owned by this test, so that it stays live."""
+    created = time.time() - 60 + number
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
+    folder = RunFolder(root / f"{stamp}-lab_test-{number:04x}")
+    for inside in (folder.events, folder.telemetry, folder.ranks, folder.stacks):
+        inside.mkdir(parents=True)
+    request = Request(
+        id=folder.id, experiment="lab_test", command=("torchrun",), python="python", host=os.uname().nodename,
+        user="ann", uid=1000, created=created, nproc=2, device="cpu", expect_failure=("meant to fail",),
+    )  # fmt: skip
+    write_json(folder.request_file, request.document())
+    stat = process.read_stat(os.getpid())
+    assert stat is not None
+    ranks = tuple(
+        RunProcess("rank", stat.pid, stat.start, r, r, f"ranks/{r}/stdout.log", f"ranks/{r}/stderr.log") for r in (0, 1)
+    )
+    for rank in (0, 1):
+        (folder.ranks / str(rank)).mkdir()
+        (folder.ranks / str(rank) / "stdout.log").write_text(f"hello from rank {rank}\n")
+        (folder.ranks / str(rank) / "stderr.log").write_text("")
+    owner = Owner(stat.pid, stat.start, process.boot_id(), os.uname().nodename)
+    word = Status(state, created, agent=owner, started=created + 1, processes=ranks)
+    if state not in LIVE:
+        word = replace(word, ended=created + 10, exit_code=0, reason="all 2 checks passed")
+    write_json(folder.status_file, replace(word, **status).document())
+    return folder
+
+
+def filled_run(root: Path, state: str = "running", **options: Any) -> RunFolder:
+    """A run that has reported something of every kind."""
+    folder = made_run(root, state, **options)
+    write_events(
+        folder,
+        event("hello", pid=7, versions={"torch": "2.13.0"}),
+        event("progress", done=3, total=12),
+        *(event("metric", name="loss", value=2.0 - 0.1 * step, step=step, unit="nats") for step in range(10)),
+        event("check", name="same weights", value=0.0, at_most=1e-6, passed=True),
+        event("check", name="meant to fail", value=1.0, at_most=1e-6, passed=False),
+        event("prediction", name="bytes sent", predicted=6442450, measured=6442450, unit="B"),
+        event("result", name="busbw", value=11.2, unit="GB/s", labels={"size_bytes": 1024}),
+        event("result", name="busbw", value=12.2, unit="GB/s", labels={"size_bytes": 2048}),
+        event("result", name="sent", value=8_000_000, unit="B", labels={"way": "hooks"}),
+        event("note", text="2 ranks share one core"),
+    )
+    write_events(folder, event("progress", done=2, total=12), rank=1)
+    sample = {
+        "t": time.time(),
+        "ranks": [{"rank": r, "pid": 400 + r, "cpu": 50.0 + r, "rss": 812_000_000} for r in (0, 1)],
+        "host": {"cpu": 34.0, "load1": 4.1, "mem_available": 120_000_000_000},
+    }
+    (folder.telemetry / "here.jsonl").write_text(json.dumps(sample) + "\n")
+    return folder
+
+
+def made_experiment(folder: Path, name: str = "lab_test", **fields: Any) -> Experiment:
+    given: dict[str, Any] = {
+        "title": "A lab test", "question": "Does it work?", "topic": "data", "order": 1, "launch": "torchrun",
+        "devices": ("cpu",), "minutes": 1.0,
+        "variants": (Variant("long", "it takes long", ("cpu",)), Variant("wrong", "it is wrong", ("cpu",))),
+        "charts": (
+            Chart("Bus bandwidth", "size_bytes", "busbw", x_scale="log2"),
+            Chart("Bytes sent", "way", "sent"),
+        ),
+    }  # fmt: skip
+    return Experiment(name=name, folder=folder, main=folder / "main.py", **{**given, **fields})
+
+
+def screen_text(app: LabApp) -> str:
+    """What the terminal shows."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], object], what: str) -> None:
+    """Waits for a condition, the only kind of waiting that tests do."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never happened: {what}\n{screen_text(pilot.app)}"  # type: ignore[arg-type]
+        await pilot.pause(0.02)
+
+
+async def until_shown(pilot: Pilot[Any], text: str) -> None:
+    await until(pilot, lambda: text in screen_text(pilot.app), f"{text!r} on the screen")  # type: ignore[arg-type]
+
+
+@contextmanager
+def stopped(app: LabApp) -> Iterator[LabApp]:
+    """Lets the reading threads of an app end with its test."""
+    try:
+        yield app
+    finally:
+        for poller in app._pollers:
+            poller.stop()
