@@ -148,6 +148,9 @@ def open_tui(run: Any = None) -> int:
     if not terminal or os.environ.get("TERM", "dumb") in ("", "dumb"):
         reason = "this terminal can't show it (TERM=dumb)" if terminal else "this is no terminal"
         raise UsageError(f"the UI needs a terminal, and {reason}; without it there are {', '.join(COMMANDS)}")
+    import gc
+
+    gc.disable()  # until the first paint, by when the UI turns it on again: collecting while importing finds nothing
     # By name: the UI stands beside the command line, and no other command may load it.
     tui: Any = import_module("labtui.tui.app")
     return int(tui.main() if run is None else tui.main(run=run))

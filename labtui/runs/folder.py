@@ -84,6 +84,16 @@ class RunFolder:
         return self.path / "ranks"
 
     @property
+    def nccl(self) -> Path:
+        """NCCL's raw logs, one per process."""
+        return self.path / "nccl"
+
+    @property
+    def nccl_file(self) -> Path:
+        """nccl.json: the paths read from them."""
+        return self.path / "nccl.json"
+
+    @property
     def stacks(self) -> Path:
         return self.path / "stacks"
 

@@ -67,14 +67,17 @@ def start(
     return _publish(root, experiment.name, requests, options.environment)
 
 
-def start_command(root: Path, command: Sequence[str], options: Options) -> RunFolder:
+def start_command(root: Path, command: Sequence[str], options: Options, directory: Path | None = None) -> RunFolder:
     """Starts the user's own command under the same owner. Raises as `start`.
 
-    Its argv is run as it is, without a shell, in the working folder. It has no limits but those that were asked for.
+    Its argv is run as it is, without a shell, in `directory` (default: the working folder). It has no limits but those
+    that were asked for.
     """
+    directory = Path.cwd() if directory is None else directory
     if not command:
         raise StartError("no command after --: labtui run -- torchrun --nproc-per-node 2 train.py")
-    if shutil.which(command[0]) is None:
+    program = str(directory / command[0]) if os.sep in command[0] else command[0]
+    if shutil.which(program) is None:
         raise StartError(f"{command[0]} is no program that can be found here")
     masked = masking.mask_command(command)
     request = _base(COMMAND, options, sys.executable)
@@ -82,11 +85,11 @@ def start_command(root: Path, command: Sequence[str], options: Options) -> RunFo
         request,
         command=masked,
         launch=COMMAND,
-        directory=str(Path.cwd()),
+        directory=str(directory),
         device=options.device,
         nproc=options.nproc,
         limits=Limits(options.timeout_s, options.stall_s),
-        git=_git(Path.cwd()),
+        git=_git(directory),
     )
     hidden = {launch.REAL_COMMAND: json.dumps(list(command))} if masked != tuple(command) else {}
     return _publish(root, COMMAND, [request], {**options.environment, **hidden})[0]
@@ -110,12 +113,10 @@ def rerun(root: Path, folder: RunFolder, settings: Mapping[str, str], options: O
             raise StartError(f"{folder.id} is a command of your own: it has no parameters to set")
         if any(masking.MASK in argument for argument in before.command):
             raise StartError(f"{folder.id} held secrets that were not stored: give its command again")
-        if before.directory is not None and Path.cwd() != Path(before.directory):
-            try:
-                os.chdir(before.directory)
-            except OSError as error:
-                raise StartError(f"its folder {before.directory} can't be entered: {error.strerror}") from error
-        return start_command(root, before.command, options)
+        directory = Path(before.directory) if before.directory is not None else None
+        if directory is not None and not directory.is_dir():
+            raise StartError(f"{folder.id} ran in {directory}, which is not there any more")
+        return start_command(root, before.command, options, directory)
     experiment = sources.find(before.experiment)
     recorded = {
         name: value if isinstance(value, str) else json.dumps(value) for name, value in before.parameters.items()

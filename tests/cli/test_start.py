@@ -146,6 +146,25 @@ def test_rerun_repeats_and_changes(own_folders: Path, capsys: pytest.CaptureFixt
     assert second.limits == first.limits and second.limits.timeout_s == 33
 
 
+def test_rerun_of_a_command_runs_in_its_folder(
+    own_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "tool").write_text("#!/bin/sh\npwd\n")
+    (place / "tool").chmod(0o755)
+    monkeypatch.chdir(place)
+    assert main(["run", "--", "./tool"]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["rerun", "last"]) == 0
+    assert [folder.output.read_text() for folder in runs(own_folders)] == [f"{place}\n"] * 2
+    assert Path.cwd() == tmp_path
+    (place / "tool").unlink()
+    place.rmdir()
+    capsys.readouterr()
+    assert "which is not there any more" in refused(capsys, "rerun", "last")
+
+
 def test_detach_and_stop(own_folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "tiny", "--variant", "waits", "--detach"]) == 0
     (folder,) = runs(own_folders)

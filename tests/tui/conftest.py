@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from small_lab import made_experiment
 
 from labtui.catalog import sources
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.sources import BrokenExperiment
 from labtui.tui import watcher
-
-sys.path.insert(0, str(Path(__file__).parent))
-from small_lab import made_experiment
 
 
 @pytest.fixture
