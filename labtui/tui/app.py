@@ -305,7 +305,7 @@ def _collect_garbage_again() -> None:
 
 def main(run: RunFolder | None = None) -> int:
     """Shows the terminal UI (on one run, if given) until it is left; returns the exit code."""
-    gc.disable()  # until the first paint: collecting what is only being made costs a tenth of the start
+    # `labtui.cli.main` has stopped garbage collection until the first paint.
     app = LabApp(logs_root(), run, ascii=plain.needs_ascii())
     app.run()
     for line in words.goodbye(app.history.live, time.time()):
