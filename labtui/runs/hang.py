@@ -54,6 +54,8 @@ class RankView:
     collective: Collective | None = None
     recorded: bool = False
     """Whether this rank's flight record could be read; then `collective` None means that it has begun none."""
+    before: Collective | None = None
+    """The same a moment earlier: where it differs, the rank moves, and its stack is of another moment."""
     ended: bool = False
     how: str | None = None
     why: str = ""
@@ -65,6 +67,11 @@ class RankView:
             if not any(part in frame.path for part in _LIBRARY):
                 return frame
         return self.stack[0] if self.stack else None
+
+    @property
+    def moves(self) -> bool:
+        """Whether it has begun another collective between two looks."""
+        return self.before is not None and self.collective is not None and self.before != self.collective
 
     @property
     def waits(self) -> bool | None:
@@ -143,6 +150,12 @@ def explain(views: Sequence[RankView]) -> str:
     """One sentence that names the ranks which the others wait for."""
     if not views:
         return "no rank was found"
+    moving = [view for view in views if view.moves]
+    if moving:
+        example = moving[0]
+        verb = "moves" if len(moving) == 1 else "move"
+        who = f"rank {example.rank} " if len(moving) > 1 else ""
+        return f"{_names(moving)} {verb} on, {who}from {example.before} to {example.collective} while they were looked at"
     waiting = [view for view in views if view.waits]
     awaited = [view for view in views if view.waits is False]
     unknown = [view for view in views if view.waits is None]

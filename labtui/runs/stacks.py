@@ -21,6 +21,8 @@ from labtui.runs.folder import RunFolder, write_json
 from labtui.runs.records import Document, RunProcess
 
 ANSWER_S = 2.0
+APART_S = 0.2
+"""Between two looks at the flight records."""
 
 
 def collect(
@@ -31,6 +33,7 @@ def collect(
     `final` allows SIGABRT as the last means, where the rank's Python prints its stack on it; the rank ends by that.
     """
     folder.stacks.mkdir(exist_ok=True)
+    before, began = _records(sockets), time.monotonic()
     sizes = {rank.pid: _size(_stack_file(folder, rank)) for rank in ranks}
     signalled = [rank for rank in ranks if _signal(rank)]
     deadline = time.monotonic() + ANSWER_S
@@ -42,6 +45,9 @@ def collect(
         time.sleep(0.02)  # a dump is several writes
 
     aborted = _abort(folder, [r for r in ranks if r not in signalled and _py_spy() is None]) if final else {}
+    # A run that moves is told by its records changing: stacks of single moments can't be laid side by side.
+    time.sleep(max(0.0, APART_S - (time.monotonic() - began)) if before else 0.0)
+    records = _records(sockets)
     views = []
     for rank in ranks:
         text, how, why = "", None, ""
@@ -61,7 +67,7 @@ def collect(
             how = "py-spy" if text else None
         if not text and rank.pid in aborted:
             text, how = aborted[rank.pid], "abort"
-        views.append(_view(folder, rank, sockets, text, how, why))
+        views.append(_view(folder, rank, records, before, text, how, why))
 
     summary: Document = {
         "t": time.time(),
@@ -84,7 +90,13 @@ def collect(
 
 
 def _view(
-    folder: RunFolder, rank: RunProcess, sockets: Mapping[int, str], text: str, how: str | None, why: str
+    folder: RunFolder,
+    rank: RunProcess,
+    records: Mapping[int, hang.Collective | None],
+    before: Mapping[int, hang.Collective | None],
+    text: str,
+    how: str | None,
+    why: str,
 ) -> hang.RankView:
     number = rank.rank if rank.rank is not None else -1
     stack = hang.parse_stack(text)
@@ -94,12 +106,28 @@ def _view(
     ended = not process.alive(rank.pid, rank.start) and how != "abort"
     if not stack and not why:
         why = "it has ended" if ended else "it announced no handler, and py-spy is not installed"
-    record = _ask(sockets[number], "fr_trace_json") if number in sockets and not ended else None
-    collective, recorded = None, False
-    if record is not None:
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            collective, recorded = hang.parse_flight_record(json.loads(record)), True
-    return hang.RankView(number, stack, collective, recorded, ended, how, "" if stack else why)
+    recorded = number in records and not ended
+    return hang.RankView(
+        number,
+        stack,
+        collective=records.get(number) if recorded else None,
+        recorded=recorded,
+        before=before.get(number) if recorded else None,
+        ended=ended,
+        how=how,
+        why="" if stack else why,
+    )
+
+
+def _records(sockets: Mapping[int, str]) -> dict[int, hang.Collective | None]:
+    """rank -> the collective that holds it, or its newest, of the ranks whose flight record could be had."""
+    found: dict[int, hang.Collective | None] = {}
+    for rank, path in sockets.items():
+        record = _ask(path, "fr_trace_json")
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            if record is not None:
+                found[rank] = hang.parse_flight_record(json.loads(record))
+    return found
 
 
 def _stack_file(folder: RunFolder, rank: RunProcess) -> Path:

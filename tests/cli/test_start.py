@@ -177,6 +177,11 @@ def test_detach_and_stop(own_folders: Path, capsys: pytest.CaptureFixture[str]) 
     assert "has ended already: stopped" in refused(capsys, "stop", "last")
 
 
+def hear_ctrl_c() -> None:
+    """A shell that starts the tests in the background makes them, and all that they start, ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def environment() -> dict[str, str]:
     return {**os.environ, "TERM": "dumb"}
@@ -191,7 +196,9 @@ def started(root: Path, process: subprocess.Popen[bytes]) -> RunFolder:
 
 def test_ctrl_c_stops_the_run_and_waits_for_it(own_folders: Path, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "labtui", "run", "tiny", "--variants", "waits,default"]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=hear_ctrl_c
+    )
     until(lambda: len(runs(own_folders)) == 2, "two folders")
     waits, after = sorted(runs(own_folders), key=lambda f: f.request().next is None)
     until(lambda: state.observe(waits).state == RUNNING, "it runs")

@@ -248,11 +248,16 @@ def test_torchrun_killed_takes_all_ranks_along(own_folders: Path, tmp_path: Path
 
 def test_two_runs_at_once_do_not_collide(own_folders: Path, tmp_path: Path) -> None:
     path = script(tmp_path, "time.sleep(1)")
-    folders = [launch(own_folders, torchrun(path)) for _ in range(2)]
+    # The second by way of a script: log settings reach torchrun all the same.
+    wrapped = ["sh", "-c", '"$@"; exit $?', "train.sh", *torchrun(path)]
+    folders = [launch(own_folders, command) for command in (torchrun(path), wrapped)]
     assert [end(folder).state for folder in folders] == [SUCCEEDED, SUCCEEDED]
     first, second = (folder.status() for folder in folders)
     assert first.started is not None and second.started is not None and first.ended is not None
     assert second.started < first.ended, "they ran at the same time"
+    for folder in folders:
+        for rank in folder.status().ranks:
+            assert (folder.path / str(rank.stdout)).read_text() == f"rank {rank.rank} is here\n"
 
 
 def test_a_busy_port_is_one_sentence(own_folders: Path, tmp_path: Path) -> None:

@@ -110,6 +110,16 @@ def test_a_rank_one_collective_behind_is_named() -> None:
     assert explain(views) == "rank 1 still waits in all_reduce #7 while rank 0 is already in all_reduce #8"
 
 
+def test_a_run_that_moves_does_not_hang() -> None:
+    """Its ranks were asked one after the other: one seems to wait in what the other has left behind."""
+    was, now = Collective("0", 990, "barrier", False), Collective("0", 995, "all_reduce", False)
+    views = [
+        view(0, waits=True, collective=now, before=was, recorded=True),
+        view(1, waits=True, collective=was, before=was, recorded=True),
+    ]
+    assert explain(views) == "rank 0 moves on, from barrier #990 to all_reduce #995 while they were looked at"
+
+
 def test_when_all_wait_the_transport_is_to_blame() -> None:
     same = Collective("0", 7, "all_reduce", False)
     views = [RankView(rank, (Frame("/a/train.py", 3, "step"),), same, True) for rank in range(2)]

@@ -21,7 +21,7 @@ Child = subprocess.Popen[bytes]
 
 @pytest.fixture
 def sleeper() -> Iterator[Child]:
-    code = "import time; print(1, flush=True); time.sleep(3600)"
+    code = "import signal, time; signal.signal(signal.SIGUSR2, print); print(1, flush=True); time.sleep(3600)"
     child = subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, ladder.RUN_ID: "test-run"}, stdout=subprocess.PIPE,
         start_new_session=True,
@@ -68,9 +68,9 @@ def test_a_zombie_has_ended(sleeper: Child) -> None:
 
 
 def test_what_a_process_catches(sleeper: Child) -> None:
-    assert process.catches(sleeper.pid, signal.SIGINT), "Python turns SIGINT into KeyboardInterrupt"
+    assert process.catches(sleeper.pid, signal.SIGUSR2)
     assert not process.catches(sleeper.pid, signal.SIGUSR1)
-    assert not process.catches(2**22 + 1, signal.SIGINT)
+    assert not process.catches(2**22 + 1, signal.SIGUSR2)
 
 
 def test_processes_of_a_run_are_found_by_its_id(sleeper: Child) -> None:
