@@ -27,6 +27,9 @@ COMMANDS = {
     "note": ("labtui.cli.review", "write a note to a run"),
     "tag": ("labtui.cli.review", "tag a run, or take tags away"),
     "attach": ("labtui.cli.review", "the terminal UI on one run"),
+    "gpus": ("labtui.cli.gpus", "this machine's GPUs, now"),
+    "topo": ("labtui.cli.topo", "how this machine's GPUs are joined, or a text of nvidia-smi topo"),
+    "nccl": ("labtui.cli.nccl", "the paths in NCCL's logs, and what went wrong"),
     "doctor": ("labtui.cli.doctor", "what of this machine would trip up a run"),
 }
 """Command -> its module, and what it is for."""

@@ -45,6 +45,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument("--stall", type=float, metavar="S", help="longest time in seconds without event or output")
     parser.add_argument("--python", metavar="PATH", help="interpreter of the environment to run in")
     parser.add_argument("--share", action="store_true", help="do not wait for GPUs that hold another run")
+    parser.add_argument("--quiet-nccl", action="store_true", help="leave NCCL's log settings alone")
     parser.add_argument("--queue", action="store_true", help="wait for all runs before this one")
     parser.add_argument("--detach", action="store_true", help="print the run id and return; the run goes on")
     parser.add_argument("--json", action="store_true", help="one JSON document at the end")
@@ -71,6 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
         python=arguments.python,
         share=arguments.share,
         queue=arguments.queue,
+        quiet_nccl=arguments.quiet_nccl,
         fail_fast=getattr(arguments, "fail_fast", False),
     )
     if arguments.command == "rerun":

@@ -28,6 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from labtui.machine import host
+from labtui.machine.gpu_processes import Owners, sort_out
+from labtui.machine.gpus import Gpus
+from labtui.machine.reading import Reading
 
 FIRST_AFTER_S = 0.2
 """The first sample comes early, so that a run of a few seconds has telemetry too."""
@@ -88,6 +91,7 @@ class Sampler:
 
     proc: Path = Path("/proc")
     watched: Watched = Watched()
+    gpus: Gpus | None = None
     _counters: host.Counters | None = None
     _cpu: dict[Rank, tuple[float, int]] = field(default_factory=dict)
     """Rank -> when its CPU time was last read (monotonic seconds), and what it was (clock ticks)."""
@@ -100,9 +104,12 @@ class Sampler:
         counters = host.read_counters(self.watched.torchrun)
         busyness = host.busyness(self._counters, counters)
         self._counters = counters
-        return {"t": round(now, 3), "gpus": [], "ranks": self._ranks(), "host": busyness}
+        readings = self.gpus.read() if self.gpus is not None else ()
+        owners = sort_out(readings, {rank.pid: rank.start for rank in self.watched.ranks}) if readings else None
+        gpus = [_gpu(reading, owners) for reading in readings]
+        return {"t": round(now, 3), "gpus": gpus, "ranks": self._ranks(owners), "host": busyness}
 
-    def _ranks(self) -> list[dict[str, Any]]:
+    def _ranks(self, owners: Owners | None = None) -> list[dict[str, Any]]:
         for remembered in (self._cpu, self._uss_read):
             for gone in remembered.keys() - set(self.watched.ranks):
                 del remembered[gone]
@@ -111,8 +118,13 @@ class Sampler:
         for rank in self.watched.ranks:
             uss = self._uss(rank) if rank is uss_of else None
             sample = self._rank(rank)
-            if sample is not None:
-                samples.append(sample if uss is None else {**sample, "uss": uss})
+            if sample is None:
+                continue
+            if uss is not None:
+                sample["uss"] = uss
+            if owners is not None and owners.memory.get(rank.pid) is not None:
+                sample["gpu_mem"] = owners.memory[rank.pid]
+            samples.append(sample)
         return samples
 
     def _rank(self, rank: Rank) -> dict[str, Any] | None:
@@ -154,6 +166,16 @@ class Sampler:
             return None
 
 
+def _gpu(reading: Reading, owners: Owners | None) -> dict[str, Any]:
+    """A GPU's part of the line: its reading, and how many processes on it belong to whom, where there are any."""
+    document = reading.document()
+    if owners is not None:
+        others = sum(other.gpu == reading.index for other in owners.others)
+        document |= {"others": others} if others else {}
+        document |= {"outside": owners.outside[reading.index]} if reading.index in owners.outside else {}
+    return document
+
+
 def _print(document: dict[str, Any]) -> None:
     data = (json.dumps(document, separators=(",", ":")) + "\n").encode()
     while data:
@@ -184,9 +206,13 @@ class _Orders:
 
 def watch(interval_s: float) -> None:
     """Prints the machine, then a sample per interval, until the agent is gone."""
-    orders, sampler = _Orders(), Sampler()
+    # NVML may take seconds to open: what it says of the machine follows in a second line.
+    gpus = Gpus(os.environ)
+    orders, sampler = _Orders(), Sampler(gpus=gpus)
     due = time.monotonic() + FIRST_AFTER_S
-    _print({"machine": host.describe()})
+    machine = host.describe()
+    _print({"machine": machine})
+    described = False
     while True:
         line = orders.wait(due - time.monotonic())
         if line is None:
@@ -196,6 +222,9 @@ def watch(interval_s: float) -> None:
                 sampler.watched = read_watched(line)
             except ValueError as error:
                 print(f"sampler: {error}", file=sys.stderr, flush=True)
+        if not described and gpus.wait(0):
+            described = True
+            _print({"machine": machine | gpus.describe() | ({} if gpus.driver else {"driver": machine["driver"]})})
         if time.monotonic() >= due:
             _print(sampler.sample())
             due = next_due(due, interval_s, time.monotonic())

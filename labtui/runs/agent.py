@@ -20,9 +20,10 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from labtui.machine import host
 from labtui.runs import closing, evidence, ladder, launch, ownership, process, spawn, stacks, verdict
 from labtui.runs.folder import RunFolder, write_json
+from labtui.runs.machine_record import MachineRecord
+from labtui.runs.nccl_log import NcclLog
 from labtui.runs.ranks import RankWatch
 from labtui.runs.records import (
     FAILED,
@@ -31,7 +32,6 @@ from labtui.runs.records import (
     STARTING,
     STOPPED,
     TIMED_OUT,
-    Document,
     Owner,
     RecordError,
     RunProcess,
@@ -59,10 +59,10 @@ class Agent:
         self.runtime: Path | None = None
         self.watch = RankWatch(folder.path, self.request.nproc, self.waiting)
         self.sampler: Sampler | None = None
+        self.machine = MachineRecord(folder, self.request, self.log)
+        self.nccl: NcclLog | None = None
         self._child: subprocess.Popen[bytes] | None = None
         """Kept for its life: subprocess reaps, and so swallows the exit code of, what it has lost sight of."""
-        self._described: Document = {}
-        self._machine: Document = {}
         self._summed_up = False
         self._activity: tuple[object, float] = ((), time.monotonic())
 
@@ -128,6 +128,8 @@ class Agent:
         launch.bridge(self.runtime)
         environment = launch.worker_environment(self.environ, self.request, self.folder, self.runtime)
         command = launch.real_command(self.environ, self.request)
+        if self.request.device != "cpu":
+            self.folder.nccl.mkdir(exist_ok=True)
         with contextlib.ExitStack() as files:
             output = files.enter_context(self.folder.output.open("ab"))
             stdout, stderr = output, output
@@ -154,8 +156,11 @@ class Agent:
         if self.request.launch == "python":
             outputs = ("ranks/python/attempt_0/0/stdout.log", "ranks/python/attempt_0/0/stderr.log")
             self.watch.add(RunProcess("rank", self._child.pid, start, 0, 0, *outputs))
-        sampler_environment = {**os.environ, ladder.RUN_ID: self.folder.id}
+        shown = {name: environment[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in environment}
+        sampler_environment = {**os.environ, **shown, ladder.RUN_ID: self.folder.id}
         self.sampler = Sampler(self.folder, sampler_environment, self.log)
+        if self.request.device != "cpu":
+            self.nccl = NcclLog(self.folder, self.log)
         state = STARTING if self.request.launch == "torchrun" else RUNNING
         self.write_status(state=state, reason="", started=self.status.started or time.time())
 
@@ -172,7 +177,9 @@ class Agent:
             self.watch.look(self.launched.pid, now)
             self.watch.hear()
             self._sample(now)
-            self._write_machine()
+            self.machine.update(self.sampler.machine, self.watch)
+            if self.nccl is not None:
+                self.nccl.poll(now)
             if self.status.state == STARTING and (self.watch.complete or self.watch.versions):
                 self.write_status(state=RUNNING)
             elif self.watch.changed:
@@ -210,21 +217,6 @@ class Agent:
         self.sampler.watch(list(self.watch.ranks.values()), self.launched.pid)
         self.sampler.poll(now, time.time(), self.status.started or time.time())
         self.waiting.watch_stream(self.sampler.fileno())
-
-    def _write_machine(self) -> None:
-        """machine.json, if there is news: the sampler's description, rank 0's versions, the ranks' CPUs."""
-        if not self._described:
-            self._described = host.describe()
-        machine: Document = {**self._described, **((self.sampler.machine or {}) if self.sampler is not None else {})}
-        machine["versions"] = {**machine.get("versions", {}), **self.watch.versions}
-        machine["ranks"] = {str(rank): {"cpus": self.watch.cpus.get(rank)} for rank in sorted(self.watch.ranks)}
-        if machine == self._machine:
-            return
-        self._machine = machine
-        try:
-            write_json(self.folder.machine_file, machine)
-        except OSError as error:
-            self.log(f"machine.json can't be written: {error.strerror}")
 
     # -- hangs and ends -----------------------------------------------------------------------------------------
 
@@ -274,6 +266,8 @@ class Agent:
         seen = evidence.gather(self.folder, self.request, ended, self.watch, self.status.checks)
         self.status = replace(self.status, exit_code=seen.exit_code)
         state, reason = verdict.judge(seen)
+        if state == FAILED and self.nccl is not None and self.nccl.trouble:
+            reason = f"{reason}; NCCL's log: {self.nccl.trouble}"
         return state, f"{reason}; {left}" if left else reason
 
     def _sum_up(self) -> None:
@@ -281,6 +275,8 @@ class Agent:
         if not self._summed_up:
             self.status = closing.gather(self.folder, self.status, self.request.expect_failure)
             self._summed_up = True
+            if self.nccl is not None:
+                self.nccl.finish(self.status.results)
 
     def finish(self, state: str, reason: str) -> None:
         """The last word."""
@@ -294,7 +290,7 @@ class Agent:
         )
         self.status = replace(self.status, state=state, reason=reason, ended=time.time(), processes=processes)
         if self.launched is not None:
-            self._write_machine()
+            self.machine.update(self.sampler.machine if self.sampler is not None else None, self.watch)
         self.log(f"{state}: {reason}")
         closing.write_last_word(self.folder, self.status, self.log)
         if self.runtime is not None:

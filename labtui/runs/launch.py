@@ -81,6 +81,8 @@ def worker_environment(
         if request.device == "cpu":
             # Two spinning thread pools on one core make a step many times slower.
             sensible["OMP_NUM_THREADS"] = "1"
+    if request.device != "cpu" and not request.quiet_nccl:
+        sensible |= nccl_settings(folder)
     for name, value in sensible.items():
         environment.setdefault(name, value)
 
@@ -94,6 +96,19 @@ def worker_environment(
         before = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join([str(runtime / "python"), *([before] if before else [])])
     return environment
+
+
+def nccl_settings(folder: RunFolder) -> dict[str, str]:
+    """Makes NCCL tell which paths it takes, each process in a file of its own (%h is the host, %p the pid).
+
+    The subsystems that name links, rings, networks and overrides (NCCL user guide, "Logging"; a version that lacks
+    one of the names ignores it); not COLL, which writes a line per collective.
+    """
+    return {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,P2P,NET,NVLS",
+        "NCCL_DEBUG_FILE": str(folder.nccl / "%h.%p.log"),
+    }
 
 
 def gpus_of(request: Request, environ: Mapping[str, str]) -> frozenset[str]:

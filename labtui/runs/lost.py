@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import replace
 
-from labtui.runs import closing, ladder, spawn, state
+from labtui.runs import closing, ladder, nccl_log, spawn, state
 from labtui.runs.folder import RunFolder
 from labtui.runs.records import LOST, RecordError, Status
 
@@ -29,7 +29,9 @@ def bury(folder: RunFolder) -> Status:
     reason = status.reason
     if came_to.killed:
         reason += f"; {came_to.killed} of its processes were still there and have been ended"
-    status = replace(closing.gather(folder, status, request.expect_failure), reason=reason, ended=_last_sign(folder))
+    gathered = closing.gather(folder, status, request.expect_failure)
+    nccl_log.NcclLog(folder, said.append).finish(gathered.results)
+    status = replace(gathered, reason=reason, ended=_last_sign(folder))
     try:
         with folder.agent_log.open("a") as file:
             file.writelines(f"{line}\n" for line in [f"{LOST}: {reason}", *said])

@@ -73,6 +73,8 @@ class RankWatch:
         self.attempt = 0
         self.cpus: dict[int, list[int]] = {}
         """rank -> the CPUs it may run on."""
+        self.cuda: dict[int, dict[str, str]] = {}
+        """rank -> the variables by which CUDA numbers its GPUs."""
         self.changed = False
         self._folder = folder
         self._expected = expected
@@ -162,6 +164,9 @@ class RankWatch:
             self.departed.pop(number, None)
             with contextlib.suppress(OSError):
                 self.cpus[number] = sorted(os.sched_getaffinity(rank.pid or 0))
+            environment = process.environment(rank.pid) if rank.pid is not None else None
+            names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+            self.cuda[number] = {name: value for name, value in (environment or {}).items() if name in names}
             self._replace(number, self._with_stacks(rank))
             self._await_end(number, rank)
 

@@ -114,6 +114,8 @@ class Request(Record):
     share: bool = False
     queue: bool = False
     fail_fast: bool = False
+    quiet_nccl: bool = False
+    """NCCL's log settings are left as the user has them."""
     profile: str | None = None
     labtui: str = ""
     git: Document | None = None
@@ -124,7 +126,7 @@ class Request(Record):
         "uid": (int,), "created": _NUMBER, "variant": (str,), "group": (str, _NONE), "next": (str, _NONE),
         "parameters": (dict,), "environment": (dict,), "link": (dict, _NONE), "nproc": (int, _NONE),
         "nnodes": (int,), "device": (str, _NONE), "launch": (str,), "directory": (str, _NONE), "limits": (dict,),
-        "expect_failure": (list,), "share": (bool,), "queue": (bool,), "fail_fast": (bool,),
+        "expect_failure": (list,), "share": (bool,), "queue": (bool,), "fail_fast": (bool,), "quiet_nccl": (bool,),
         "profile": (str, _NONE), "labtui": (str,), "git": (dict, _NONE), "schema": (int,),
     }  # fmt: skip
 

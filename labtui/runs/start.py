@@ -49,6 +49,8 @@ class Options:
     share: bool = False
     queue: bool = False
     fail_fast: bool = False
+    quiet_nccl: bool = False
+    """Leave NCCL's log settings alone; then its paths are not known."""
 
 
 def start(
@@ -174,6 +176,7 @@ def _base(name: str, options: Options, python: str) -> Request:
         share=options.share,
         queue=options.queue,
         fail_fast=options.fail_fast,
+        quiet_nccl=options.quiet_nccl,
         labtui=labtui.__version__,
     )
 

@@ -40,8 +40,12 @@ class Running:
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
-    def line_where(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        while not condition(line := self.line()):
+    def sample(self) -> dict[str, Any]:
+        """The next telemetry line; the machine's second line may stand before it."""
+        return self.sample_where(lambda sample: True)
+
+    def sample_where(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        while "machine" in (line := self.line()) or not condition(line):
             pass
         return line
 
@@ -69,7 +73,7 @@ def this_process(rank: int = 0) -> dict[str, int]:
 
 def test_machine_first_then_samples(running: Running) -> None:
     assert running.line()["machine"]["host"] == os.uname().nodename
-    first, second = running.line(), running.line()
+    first, second = running.sample(), running.sample()
     assert first["gpus"] == first["ranks"] == []
     assert "cpu" not in first["host"] and "net" not in first["host"], "rates need two readings"
     assert 0 <= second["host"]["cpu"] <= 100
@@ -78,34 +82,43 @@ def test_machine_first_then_samples(running: Running) -> None:
     assert running.end() == (0, "")
 
 
+def test_nvml_adds_a_second_word_about_the_machine(running: Running) -> None:
+    first = running.line()["machine"]
+    while "machine" not in (line := running.line()):
+        pass
+    second = line["machine"]
+    assert second["host"] == first["host"] and second["gpus"] == []
+    assert second["gpus_why"], "why there are none"
+
+
 def test_watches_the_ranks_it_was_told_last(running: Running) -> None:
     running.line()
     running.tell({"ranks": [this_process(3)], "torchrun": os.getpid()})
-    line = running.line_where(lambda line: bool(line["ranks"]) and "uss" in line["ranks"][0])
+    line = running.sample_where(lambda line: bool(line["ranks"]) and "uss" in line["ranks"][0])
     (rank,) = line["ranks"]
     assert (rank["rank"], rank["pid"]) == (3, os.getpid())
     assert rank["cpu"] >= 0
     assert 0 < rank["uss"] <= rank["rss"] < psutil.virtual_memory().total
     running.tell({"ranks": [], "torchrun": None})
-    running.line_where(lambda line: not line["ranks"])
+    running.sample_where(lambda line: not line["ranks"])
     assert running.end() == (0, "")
 
 
 def test_a_bad_line_is_named_and_the_last_good_one_stays(running: Running) -> None:
     running.line()
     running.tell({"ranks": [this_process()]})
-    running.line_where(lambda line: bool(line["ranks"]))
+    running.sample_where(lambda line: bool(line["ranks"]))
     running.tell("nonsense")
     assert running.process.stderr is not None
     assert b"the line is no JSON" in running.process.stderr.readline()
-    assert running.line()["ranks"]
-    assert running.line()["ranks"]
+    assert running.sample()["ranks"]
+    assert running.sample()["ranks"]
 
 
 def test_the_first_sample_does_not_wait_for_the_interval() -> None:
     process = Running("--interval", "600")
     process.line()
-    assert "host" in process.line()
+    assert "host" in process.sample()
     assert process.end() == (0, "")
 
 
