@@ -9,6 +9,8 @@ from labtui.machine.host import ROOT, read_text
 
 # A file hides files of the same name in later folders; drop-ins come after the main file, in the order of their names.
 _FOLDERS = ("etc/systemd", "run/systemd", "usr/local/lib/systemd", "usr/lib/systemd", "lib/systemd")
+_FIRST_USER = 1000
+"""Numbers below are users of the system, as distributions build systemd."""
 _TRUE = frozenset({"1", "yes", "y", "true", "t", "on"})
 _FALSE = frozenset({"0", "no", "n", "false", "f", "off"})
 
@@ -36,7 +38,22 @@ def kills_at_logout(user: str, root: Path = ROOT) -> bool | None:
         return True
     if kill in _FALSE:
         return False
-    return _compiled_default(root)
+    return _compiled_default("KillUserProcesses", root)
+
+
+def removes_ipc(uid: int, root: Path = ROOT) -> bool | None:
+    """Whether logind deletes what the user left in /dev/shm when the last session closes; None where that isn't told.
+
+    Never for users of the system, root among them.
+    """
+    if uid < _FIRST_USER:
+        return False
+    remove = ""
+    for text in _texts(root):
+        remove = _settings(text).get("RemoveIPC", remove)
+    if remove.lower() in _TRUE | _FALSE:
+        return remove.lower() in _TRUE
+    return _compiled_default("RemoveIPC", root)
 
 
 def lingers(user: str, root: Path = ROOT) -> bool:
@@ -70,9 +87,9 @@ def _settings(text: str) -> dict[str, str]:
     return found
 
 
-def _compiled_default(root: Path) -> bool | None:
+def _compiled_default(key: str, root: Path) -> bool | None:
     for folder in _FOLDERS:
-        stated = re.search(r"^#\s*KillUserProcesses=(\w+)", read_text(root / folder / "logind.conf") or "", re.M)
+        stated = re.search(rf"^#\s*{key}=(\w+)", read_text(root / folder / "logind.conf") or "", re.M)
         if stated is not None:
             return stated[1].lower() in _TRUE
     return None
