@@ -21,6 +21,7 @@ COMMANDS = {
     "runs": ("labtui.cli.review", "the newest runs"),
     "show": ("labtui.cli.show", "one run: state, parameters, checks, predictions, results"),
     "logs": ("labtui.cli.logs", "what a run's ranks printed"),
+    "compare": ("labtui.cli.compare", "runs side by side: what differed, and what came of it"),
     "stop": ("labtui.cli.start", "stop a run"),
     "rerun": ("labtui.cli.start", "start a run like an earlier one"),
     "rm": ("labtui.cli.review", "delete runs"),

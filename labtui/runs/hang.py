@@ -155,7 +155,9 @@ def explain(views: Sequence[RankView]) -> str:
         example = moving[0]
         verb = "moves" if len(moving) == 1 else "move"
         who = f"rank {example.rank} " if len(moving) > 1 else ""
-        return f"{_names(moving)} {verb} on, {who}from {example.before} to {example.collective} while they were looked at"
+        return (
+            f"{_names(moving)} {verb} on, {who}from {example.before} to {example.collective} while they were looked at"
+        )
     waiting = [view for view in views if view.waits]
     awaited = [view for view in views if view.waits is False]
     unknown = [view for view in views if view.waits is None]

@@ -6,20 +6,20 @@ stays bounded: curves keep their envelope, other events their first or newest fe
 
 from __future__ import annotations
 
-import json
-import os
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from labtui.charts import number
 from labtui.runs import state
-from labtui.runs.envelope import Envelope, Point
-from labtui.runs.folder import RunFolder
+from labtui.runs.envelope import Course, Envelope, Point
+from labtui.runs.folder import RunFolder, read_json
+from labtui.runs.gauges import GaugeReader, Gauges
 from labtui.runs.records import Document, RecordError, Request, Status
-from labtui.runs.tail import BITE, Event, EventTail, LineTail
+from labtui.runs.tail import BITE, Event, EventTail
 from labtui.runs.verdict import mark_expected
 
 CURVES = 512
@@ -29,7 +29,14 @@ NOTES = 200
 EVENTS_KEPT = 2000
 """Checks, predictions and results kept, each."""
 TELEMETRY_REACH = 1 << 16
-"""Bytes before the end of a telemetry file from which the latest record is looked for."""
+"""Bytes before the end of a telemetry file from which the latest record is looked for where nobody wants the rest."""
+TELEMETRY_BITE = 1 << 18
+"""A line of telemetry takes longer to take in than one of events, and a screen wants its turn."""
+TIMED = 16
+"""So many curves are also kept over time, in fewer points than over their steps."""
+TIMED_POINTS = 512
+LARGEST_DOCUMENT = 16 << 20
+"""A larger machine.json or nccl.json is none that we wrote."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +47,21 @@ class Curve:
     rank: int
     unit: str
     labels: Mapping[str, Any]
-    points: tuple[Point, ...]
-    latest: float | None
-    """The last value; None where it was no finite number."""
-    gaps: int
+    course: Course
+    gaps: int = 0
     """Points that were no finite number."""
+    timed: Course | None = field(default=None, compare=False)
+    """The same over time (seconds since the epoch); None for all but the first few curves."""
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """In the order in which they came; made when they are first asked for."""
+        return self.course.points
+
+    @property
+    def latest(self) -> float | None:
+        """The last value; None where it was no finite number."""
+        return self.course.last[3] if self.course.last is not None else None
 
 
 @dataclass(frozen=True)
@@ -87,8 +104,12 @@ class Snapshot:
     versions: Mapping[str, str] = field(default_factory=dict)
     telemetry: Document | None = None
     """The latest sample."""
-    rank_samples: Mapping[int, Document] = field(default_factory=dict)
-    """The last sample of each rank, with its time "t": the latest sample holds only those that are still there."""
+    gauges: Gauges = field(default=Gauges(), compare=False)
+    """What telemetry says over time, of ranks that are gone too. It is new where `telemetry` is."""
+    machine: Document | None = None
+    """machine.json; None where there is none (yet)."""
+    nccl: Document | None = None
+    """nccl.json, likewise."""
     logs: tuple[Log, ...] = ()
     events: int = 0
     bad_lines: int = 0
@@ -117,20 +138,24 @@ class Snapshot:
 class Watch:
     """Follows one run's folder."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, *, history: bool = False) -> None:
+        """With `history` the telemetry is read from its beginning, otherwise just its end."""
         self.folder = folder
         self._tail = EventTail(folder)
-        self._telemetry: dict[str, LineTail] = {}
+        self._gauges = GaugeReader(folder, from_end=None if history else TELEMETRY_REACH)
+        self._machine = _Document(folder.machine_file)
+        self._nccl = _Document(folder.nccl_file)
         self._request: Request | None = None
         self._status: Status | None = None
-        self._sample: Document | None = None
-        self._rank_samples: dict[int, Document] = {}
         self._progress: dict[int, Progress] = {}
         self._kept: dict[str, list[Event]] = {"check": [], "prediction": [], "result": []}
         self._notes: deque[Event] = deque(maxlen=NOTES)
         self._spans: deque[Event] = deque(maxlen=SPANS)
         self._envelopes: dict[tuple[str, int, str], Envelope] = {}
         self._curves: dict[tuple[str, int, str], Curve] = {}
+        self._timed: dict[tuple[str, int, str], Envelope] = {}
+        self._told: dict[tuple[str, int, str], int] = {}
+        """Points of each curve when it was last put into a snapshot."""
         self._versions: dict[str, str] = {}
         self._events = 0
         self._dropped = 0
@@ -143,12 +168,13 @@ class Watch:
             self._take(event)
         self._events += len(new)
         errors += [f"events/{name} can't be read: {why}" for name, why in self._tail.errors.items()]
-        errors += self._read_telemetry()
+        errors += self._gauges.poll(min(limit, TELEMETRY_BITE))
         for key, envelope in self._envelopes.items():
             curve = self._curves[key]
-            if curve.points is not envelope.points:
-                points = envelope.points
-                self._curves[key] = replace(curve, points=points, latest=points[-1][1], gaps=envelope.gaps)
+            if self._told.get(key) != envelope.count:
+                self._told[key] = envelope.count
+                timed = self._timed[key].course if key in self._timed else None
+                self._curves[key] = replace(curve, course=envelope.course, gaps=envelope.gaps, timed=timed)
         status = self._status
         ended = status is not None and not status.live
         expected = self._request.expect_failure if self._request else ()
@@ -166,14 +192,16 @@ class Watch:
             curves=tuple(self._curves.values()),
             spans=tuple(self._spans),
             versions=dict(self._versions),
-            telemetry=self._sample,
-            rank_samples=dict(self._rank_samples),
+            telemetry=self._gauges.latest,
+            gauges=self._gauges.gauges,
+            machine=self._machine.content,
+            nccl=self._nccl.content,
             logs=self._logs(status),
             events=self._events,
             bad_lines=self._tail.bad_lines,
             dropped=self._dropped,
             new=tuple(new),
-            behind=self._tail.behind,
+            behind=self._tail.behind or self._gauges.behind,
         )
 
     def _read_records(self, now: float) -> list[str]:
@@ -190,43 +218,7 @@ class Watch:
         except (RecordError, RecursionError) as error:
             if f"{error}" not in errors:
                 errors.append(f"{error}")
-        return errors
-
-    def _read_telemetry(self) -> list[str]:
-        errors = []
-        try:
-            names = os.listdir(self.folder.telemetry)
-        except OSError:
-            return []  # None was taken, or the folder is gone, which is said already.
-        for name in sorted(names):
-            if not name.endswith(".jsonl"):
-                continue
-            if name not in self._telemetry:
-                self._telemetry[name] = LineTail(self.folder.telemetry / name, from_end=TELEMETRY_REACH)
-            try:
-                lines = self._telemetry[name].poll()
-            except OSError as error:
-                errors.append(f"telemetry/{name} can't be read: {error.strerror}")
-                continue
-            for line in lines:
-                self._take_sample(line)
-        return errors
-
-    def _take_sample(self, line: bytes) -> None:
-        try:
-            sample = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(sample, dict) or number(sample.get("t")) is None:
-            return
-        if self._sample is None or sample["t"] >= self._sample["t"]:
-            self._sample = sample
-        ranks = sample.get("ranks")
-        for entry in ranks if isinstance(ranks, list) else ():
-            if isinstance(entry, dict) and type(entry.get("rank")) is int:
-                before = self._rank_samples.get(entry["rank"])
-                if before is None or sample["t"] >= before["t"]:
-                    self._rank_samples[entry["rank"]] = {**entry, "t": sample["t"]}
+        return errors + [why for document in (self._machine, self._nccl) if (why := document.read())]
 
     def _take(self, event: Event) -> None:
         kind, rank = event["kind"], event["rank"]
@@ -260,9 +252,13 @@ class Watch:
                 self._dropped += 1
                 return
             envelope = self._envelopes[key] = Envelope()
-            self._curves[key] = Curve(name, rank, str(event.get("unit") or ""), labels, (), None, 0)
-        step = number(event.get("step"))
+            self._curves[key] = Curve(name, rank, str(event.get("unit") or ""), labels, envelope.course)
+            if len(self._timed) < TIMED:
+                self._timed[key] = Envelope(TIMED_POINTS)
+        step, t = number(event.get("step")), number(event.get("t"))
         envelope.add(float(envelope.count) if step is None else step, number(event.get("value")))
+        if key in self._timed and t is not None:
+            self._timed[key].add(t, number(event.get("value")))
 
     def _logs(self, status: Status | None) -> tuple[Log, ...]:
         logs = []
@@ -273,6 +269,36 @@ class Watch:
         logs.append(_log("output", self.folder.output))
         logs.append(_log("agent", self.folder.agent_log))
         return tuple(logs)
+
+
+class _Document:
+    """A JSON file that is replaced as a whole, read again when it was."""
+
+    def __init__(self, path: Path) -> None:
+        self.content: Document | None = None
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._error = ""
+
+    def read(self) -> str:
+        """Reads it if it is another one than before; returns why it can't be read, in a sentence, or nothing."""
+        try:
+            facts = self._path.stat()
+        except OSError:
+            return ""  # not there yet; what was read stays
+        seen = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        if seen != self._seen:
+            self._seen, self._error = seen, ""
+            try:
+                if facts.st_size > LARGEST_DOCUMENT:
+                    raise RecordError(f"{self._path.name} is too large ({facts.st_size:,} bytes)")
+                content = read_json(self._path)
+                if not isinstance(content, dict):
+                    raise RecordError(f"{self._path.name} is no JSON object")
+                self.content = content
+            except RecordError as error:
+                self._error = str(error)
+        return self._error
 
 
 def _log(name: str, path: Path) -> Log:

@@ -20,7 +20,8 @@ from textual.filter import LineFilter
 
 from labtui.catalog.manifest import Experiment
 from labtui.runs.folder import RunFolder, logs_root
-from labtui.tui import actions, plain, words, workers
+from labtui.runs.records import QUEUED
+from labtui.tui import actions, gpu_words, plain, words, workers
 from labtui.tui.driver import TolerantDriver
 from labtui.tui.messages import (
     CatalogRead,
@@ -29,11 +30,13 @@ from labtui.tui.messages import (
     History,
     HistoryRead,
     LogRead,
+    MachineRead,
     Noticed,
     RunGrew,
     RunRemoved,
     RunStarted,
 )  # fmt: skip
+from labtui.tui.sampling import MachineWatcher
 from labtui.tui.screens.framed import Framed
 from labtui.tui.screens.help import HelpScreen
 from labtui.tui.screens.lab import LabScreen
@@ -92,10 +95,12 @@ class LabApp(App[None]):
         self.history_watcher = HistoryWatcher(self.post_message, root, FIRST_ROWS)
         self.run_watcher = RunWatcher(self.post_message)
         self.log_reader = LogReader(self.post_message)
+        self.machine_watcher = MachineWatcher(self.post_message)
+        self._painted = self._knows_runs = False
 
     @property
     def _pollers(self) -> tuple[Poller, ...]:
-        return self.catalog_reader, self.history_watcher, self.run_watcher, self.log_reader
+        return self.catalog_reader, self.history_watcher, self.run_watcher, self.log_reader, self.machine_watcher
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*super().get_line_filters(), *self._filters_of_ours]
@@ -109,7 +114,12 @@ class LabApp(App[None]):
         if self._first_run is not None:
             self._open(self._first_run)
             self._go("run")
-        self.call_after_refresh(_collect_garbage_again)
+        self.call_after_refresh(self._go_on_after_first_paint)
+
+    def _go_on_after_first_paint(self) -> None:
+        _collect_garbage_again()
+        self._painted = True
+        self._watch_machine()
 
     def _leave_on_signals(self) -> None:
         """Textual alone would die of these with the terminal left in its own state."""
@@ -142,14 +152,32 @@ class LabApp(App[None]):
 
     @on(HistoryRead)
     def _show_history(self, event: HistoryRead) -> None:
-        first, self.history = self.history == History(), event.history
+        first, self._knows_runs, self.history = not self._knows_runs, True, event.history
         self.lab.show_history(self.history)
         self.runs.show_history(self.history)
         self.run_screen.show_live(len(self.history.live))
+        self._watch_machine()
         if self.current_mode == "run":
             self._open_newest()
         if first and self.history.live and self.screen is self.lab:
             self.lab.notice.say(f"2 shows {words.alive(self.history.live)}")
+
+    def _watch_machine(self) -> None:
+        """A live run measures this machine already; a sampler of ours is started only where none does."""
+        if not (self._painted and self._knows_runs):
+            return
+        host = os.uname().nodename
+        live = [row for row in self.history.live if row.host == host and row.state != QUEUED]
+        self.machine_watcher.show(self.current_mode == "lab")
+        self.machine_watcher.follow((RunFolder(self.root / live[0].id), live[0].experiment) if live else None)
+
+    @on(MachineRead)
+    def _show_machine(self, event: MachineRead) -> None:
+        self.lab.show_machine(event.machine)
+        models = gpu_words.models(event.machine.document)
+        for screen in (self.lab, self.run_screen, self.runs):
+            screen.title_line.machine = " · ".join(filter(None, (os.uname().nodename, models)))
+        self.lab.title_line.redraw()
 
     @on(RunGrew)
     def _show_run(self, event: RunGrew) -> None:
@@ -268,6 +296,7 @@ class LabApp(App[None]):
         # Nobody sees what a hidden screen would show.
         for poller in (self.run_watcher, self.log_reader):
             poller.resume() if mode == "run" else poller.pause()
+        self.machine_watcher.show(mode == "lab")
 
     def action_show_lab(self) -> None:
         self._go("lab")

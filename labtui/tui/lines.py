@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.style import Style
 
 from labtui.runs.clean import clean_line
@@ -90,8 +90,19 @@ def with_role(line: Iterable[Piece], role: str) -> Line:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """A sentence, harmless, on as many lines as it needs."""
-    return textwrap.wrap(clean_line(text), max(width, 8), break_on_hyphens=False) or [""]
+    """A sentence, harmless, on as many lines of at most `width` cells as it needs."""
+    width, text = max(width, 8), clean_line(text)
+    if text.isascii():
+        return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            # textwrap counts characters, of which some take two cells.
+            parts = chop_cells(word, width) if cell_len(word) > width else [word]
+            lines[-1:] = [*([lines[-1]] if lines[-1] else []), *parts]
+    return lines
 
 
 def changed_span(old: Line, new: Line) -> tuple[int, int] | None:

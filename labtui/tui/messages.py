@@ -6,13 +6,15 @@ What streams may be replaced by its newer self while it waits, so that a slow te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from textual.message import Message
 
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.sources import BrokenExperiment
 from labtui.runs.folder import RunFolder
+from labtui.runs.gauges import Gauges
+from labtui.runs.records import Document
 from labtui.runs.rows import Row
 from labtui.runs.watch import Snapshot
 
@@ -94,6 +96,32 @@ class LogRead(Streamed):
     def __init__(self, window: LogWindow) -> None:
         super().__init__()
         self.window = window
+
+
+OLD_S = 6.0
+"""What was measured longer ago is shown with its age."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How this machine is."""
+
+    taken: float
+    gauges: Gauges = field(default_factory=Gauges)
+    document: Document | None = None
+    """What it is: the fields of machine.json, as far as they are known."""
+    run: str = ""
+    """The experiment of the run whose telemetry this is; empty where we measure ourselves."""
+    trouble: str = ""
+    """Why nothing new is known, in a few words."""
+
+
+class MachineRead(Streamed):
+    """How this machine is has been measured, or read from a live run's telemetry."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self.machine = machine
 
 
 class RunStarted(Message):

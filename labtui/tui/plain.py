@@ -50,7 +50,7 @@ _SIXTEEN = {
     for ours, theirs in {
         theme.DIM: "#aaaaaa", theme.RULE: "#555555", theme.CURSOR: "#0000aa", theme.BLUE: "#55ffff",
         theme.AMBER: "#ffff55", theme.GREEN: "#55ff55", theme.ROSE: "#ff55ff", theme.TEAL: "#00aaaa",
-        theme.ORANGE: "#aa5500", theme.RED: "#ff5555",
+        theme.ORANGE: "#aa5500", theme.RED: "#ff5555", theme.SLATE: "#00aaaa", theme.MOSS: "#00aa00",
     }.items()
 }  # fmt: skip
 """Our colours -> those of a 16-colour palette, in the values by which Rich knows them."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from labtui import charts
@@ -14,29 +15,51 @@ from labtui.runs.watch import Curve, Snapshot
 
 MOST_SERIES = 6
 """More than this in one live chart can't be told apart; the heading says how many are left out."""
+LONG = 256
+"""A curve of more points hardly changes within a second."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One chart's content."""
+    """One chart's content: series of results, curves of metrics, or bars."""
 
     title: str
-    series: tuple[Series, ...]
+    series: tuple[Series, ...] = ()
     unit: str = ""
     x_label: str = ""
     x_scale: str = charts.LINEAR
     y_scale: str = charts.LINEAR
     left_out: int = 0
-    """Series that are not shown."""
+    """Series or curves that are not shown."""
     gaps: int = 0
     """Points that are no finite number."""
     bars: tuple[Bar, ...] = ()
-    """Instead of series, where x is no number."""
+    """Where x is no number."""
+    curves: tuple[tuple[str, Curve], ...] = ()
+    """With the names by which they are told apart."""
+    growing: bool = False
+    """Whether points are still added: then there is room at the right, so that what is drawn can stay where it is."""
+
+    @cached_property
+    def lines(self) -> tuple[Series, ...]:
+        """What is drawn. A curve's points are made here, so that plots that nobody looks at cost nothing."""
+        return self.series or tuple(Series(name, curve.points) for name, curve in self.curves)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether one point more is hardly seen."""
+        return any(len(curve.course) > LONG for _, curve in self.curves)
 
     def axes(self) -> tuple[Scale, Scale] | None:
         """The scales of x and y; None while there is nothing to draw."""
-        x = charts.fit((x for line in self.series for x, _ in line.points), self.x_scale)
-        y = charts.fit((y for line in self.series for _, y in line.points), self.y_scale, round_out=True)
+        xs: Iterable[Any] = (x for line in self.lines for x, _ in line.points)
+        ys: Iterable[Any] = (y for line in self.lines for _, y in line.points)
+        if self.curves and self.x_scale == self.y_scale == charts.LINEAR:
+            bounds = [curve.course.bounds for _, curve in self.curves if curve.course.bounds is not None]
+            xs = [x for its in bounds for x in (its.left, its.right)]
+            ys = [y for its in bounds for y in (its.low, its.high)]
+        x = charts.fit(xs, self.x_scale, round_out=self.growing)
+        y = charts.fit(ys, self.y_scale, round_out=True)
         return (x, y) if x is not None and y is not None else None
 
 
@@ -47,14 +70,14 @@ def plots(snapshot: Snapshot, specified: Sequence[Chart]) -> tuple[Plot, ...]:
     for name in dict.fromkeys(curve.name for curve in snapshot.curves):
         if name not in shown:
             curves = [curve for curve in snapshot.curves if curve.name == name]
-            found.append(_of_curves(name, curves, None))
+            found.append(_of_curves(name, curves, None, growing=snapshot.live))
     return tuple(found)
 
 
 def _specified(snapshot: Snapshot, chart: Chart) -> Plot | None:
     if chart.x == "step":
         curves = [curve for curve in snapshot.curves if curve.name == chart.y]
-        return _of_curves(chart.title, curves, chart) if curves else None
+        return _of_curves(chart.title, curves, chart, growing=snapshot.live) if curves else None
     series = charts.from_results(snapshot.results, x=chart.x, y=chart.y, series=chart.series or "")
     bars = () if series else charts.bars_from_results(snapshot.results, x=chart.x, y=chart.y, series=chart.series or "")
     if not series and not bars:
@@ -62,24 +85,25 @@ def _specified(snapshot: Snapshot, chart: Chart) -> Plot | None:
     unit = next((str(r["unit"]) for r in snapshot.results if r.get("name") == chart.y and r.get("unit")), "")
     gaps = sum(charts.number(y) is None for line in series for _, y in line.points)
     if bars:
-        return Plot(chart.title, (), unit, bars=tuple(Bar(clean_line(bar.name), bar.value) for bar in bars))
+        return Plot(chart.title, unit=unit, bars=tuple(Bar(clean_line(bar.name), bar.value) for bar in bars))
     named = tuple(Series(clean_line(line.name), line.points) for line in series)
-    return _bounded(Plot(chart.title, named, unit, chart.x, chart.x_scale, chart.y_scale, gaps=gaps))
+    left_out = max(len(named) - MOST_SERIES, 0)
+    return Plot(chart.title, named[:MOST_SERIES], unit, chart.x, chart.x_scale, chart.y_scale, left_out, gaps)
 
 
-def _of_curves(title: str, curves: Sequence[Curve], chart: Chart | None) -> Plot:
+def _of_curves(title: str, curves: Sequence[Curve], chart: Chart | None, *, growing: bool) -> Plot:
     several_ranks = len({curve.rank for curve in curves}) > 1
-    series = tuple(Series(_curve_name(curve, chart, several_ranks), curve.points) for curve in curves)
-    plot = Plot(
+    return Plot(
         title=clean_line(title),
-        series=series,
         unit=clean_line(curves[0].unit),
         x_label="step",
         x_scale=chart.x_scale if chart else charts.LINEAR,
         y_scale=chart.y_scale if chart else charts.LINEAR,
+        left_out=max(len(curves) - MOST_SERIES, 0),
         gaps=sum(curve.gaps for curve in curves),
+        curves=tuple((_curve_name(curve, chart, several_ranks), curve) for curve in curves[:MOST_SERIES]),
+        growing=growing,
     )
-    return _bounded(plot)
 
 
 def _curve_name(curve: Curve, chart: Chart | None, several_ranks: bool) -> str:
@@ -90,9 +114,3 @@ def _curve_name(curve: Curve, chart: Chart | None, several_ranks: bool) -> str:
     if several_ranks:
         parts.append(f"rank {curve.rank}")
     return clean_line(" ".join(parts))
-
-
-def _bounded(plot: Plot) -> Plot:
-    if len(plot.series) <= MOST_SERIES:
-        return plot
-    return replace(plot, series=plot.series[:MOST_SERIES], left_out=len(plot.series) - MOST_SERIES)

@@ -6,6 +6,8 @@ from rich.style import Style
 from textual.theme import Theme
 
 DIM, RULE, CURSOR = "#7f8896", "#3a414d", "#263042"
+SLATE, MOSS = "#4d6a99", "#5f8057"
+"""Of what is filled rather than written: muted, for there is much of it."""
 BLUE, AMBER, GREEN, ROSE, TEAL, ORANGE, RED = (
     "#7aa2f7", "#d8a657", "#8fbf7f", "#d3869b", "#6fc3c9", "#e78a4e", "#ea6962",
 )  # fmt: skip
@@ -42,6 +44,8 @@ ROLES = {
     "good": Style(color=GREEN),
     "warn": Style(color=AMBER),
     "bad": Style(color=RED),
+    "area": Style(color=SLATE),
+    "metric": Style(color=MOSS),
     "live": Style(color=TEAL, bold=True),
     "cursor": Style(bgcolor=CURSOR),
     "series0": Style(color=BLUE),

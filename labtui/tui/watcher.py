@@ -70,6 +70,9 @@ class Poller:
         """Looks no more until resumed. Returns at once, perhaps during a look."""
         self._paused = True
 
+    def close(self) -> None:
+        """What the thread does last."""
+
     def stop(self) -> None:
         """Lets the thread end. Returns at once."""
         self._stopped = True
@@ -84,6 +87,8 @@ class Poller:
         except BaseException as error:  # noqa: BLE001 - the app ends with it; in this thread it would vanish
             if not self._stopped:
                 self.post(Crashed(error))
+        finally:
+            self.close()
 
 
 class RunWatcher(Poller):
@@ -96,7 +101,7 @@ class RunWatcher(Poller):
 
     def follow(self, folder: RunFolder) -> None:
         """From now on this run."""
-        self._watch = Watch(folder)
+        self._watch = Watch(folder, history=True)
         self.resume()
 
     def look(self) -> float:

@@ -63,6 +63,23 @@ def when(t: float | None, now: float) -> str:
     return f"{then[2]} {month} {then[0]}"
 
 
+def time_of_day(t: float | None) -> str:
+    """A moment of today in local time, to the second: 12:01:44."""
+    if t is None:
+        return UNKNOWN
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(t))
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
+
+
+def axis_time(seconds: float) -> str:
+    """A time on the axis of a run: 0:40, 12:00, 1:30:00."""
+    whole = round(seconds)
+    minutes = f"{whole // 60}" if whole < 3600 else f"{whole // 3600}:{whole % 3600 // 60:02d}"
+    return f"{minutes}:{whole % 60:02d}"
+
+
 def size(value: Any) -> str:
     """Bytes in decimal units: 812 MB, 1.94 GB; n/a for what is no number."""
     real = number(value)

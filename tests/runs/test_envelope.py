@@ -44,3 +44,25 @@ def test_points_are_only_made_anew_when_something_came() -> None:
     assert envelope.points is first
     envelope.add(1.0, 2.0)
     assert envelope.points == ((0.0, 1.0), (1.0, 2.0))
+
+
+@given(values=st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1, max_size=120), most=st.integers(2, 20))
+def test_a_course_stays_as_it_was_while_its_envelope_grows(values: list[float | None], most: int) -> None:
+    envelope = Envelope(most)
+    taken = []
+    for x, y in enumerate(values):
+        envelope.add(float(x), y)
+        taken.append((envelope.course, envelope.points))
+    for course, points in taken:
+        assert course.points == points
+        assert list(course.since(0)) == list(course)
+        assert len(list(course)) == len(course)
+    finite = [y for y in values if y is not None]
+    bounds = envelope.course.bounds
+    assert (bounds is None) == (not finite)
+    if bounds is not None:
+        assert (bounds.low, bounds.high) == (min(finite), max(finite))
+        assert (bounds.left, bounds.right) == (
+            next(x for x, y in enumerate(values) if y is not None),
+            max(x for x, y in enumerate(values) if y is not None),
+        )

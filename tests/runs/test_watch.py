@@ -137,6 +137,80 @@ def test_the_latest_telemetry_counts(running: RunFolder) -> None:
     assert following.poll(NOW).telemetry == {"t": NOW + 9}
 
 
+def test_with_history_telemetry_is_read_from_its_beginning(running: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = running.telemetry / "here.jsonl"
+    samples = [{"t": NOW + n, "ranks": [{"rank": n % 2, "cpu": 90.0 + n}]} for n in range(50)]
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    monkeypatch.setattr(watch, "TELEMETRY_REACH", 200)
+    monkeypatch.setattr(watch, "TELEMETRY_BITE", 500)
+    assert sum(len(rank.courses["cpu"]) for rank in Watch(running).poll(NOW).gauges.ranks) < 10
+    following = Watch(running, history=True)
+    assert following.poll(NOW).behind
+    while (seen := following.poll(NOW)).behind:
+        pass
+    assert [len(rank.courses["cpu"]) for rank in seen.gauges.ranks] == [25, 25]
+    assert seen.telemetry == samples[-1]
+    assert seen.gauges.ranks[0].latest["cpu"] == 138.0, "of a rank that is missing from the latest sample too"
+
+
+def test_a_snapshot_stays_as_it_is_while_the_run_goes_on(running: RunFolder) -> None:
+    path = running.telemetry / "here.jsonl"
+    report(running, metric(0, 2.5))
+    path.write_text(json.dumps({"t": NOW, "ranks": [{"rank": 0, "cpu": 90.0}]}) + "\n")
+    following = Watch(running, history=True)
+    first = following.poll(NOW)
+    report(running, metric(1, 9.9))
+    with path.open("a") as file:
+        file.write(json.dumps({"t": NOW + 1, "ranks": [{"rank": 0, "cpu": 50.0}]}) + "\n")
+    second = following.poll(NOW + 1)
+    assert first.curves[0].points == ((0.0, 2.5),) and second.curves[0].latest == 9.9
+    assert first.gauges.ranks[0].courses["cpu"].points == ((NOW, 90.0),)
+    assert len(second.gauges.ranks[0].courses["cpu"]) == 2
+
+
+def test_the_first_curves_are_kept_over_time_too(running: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "TIMED", 1)
+    report(running, {**metric(0, 2.5), "t": NOW - 5}, {**metric(10, 2.0), "t": NOW - 3})
+    report(running, metric(0, 1.0), rank=1)
+    first, second = Watch(running).poll(NOW).curves
+    assert first.timed is not None and first.timed.points == ((NOW - 5, 2.5), (NOW - 3, 2.0))
+    assert second.timed is None
+
+
+def test_machine_and_paths_are_read_again_when_they_were_replaced(running: RunFolder) -> None:
+    following = Watch(running)
+    first = following.poll(NOW)
+    assert first.machine is None and first.nccl is None and first.errors == ()
+    write_json(running.machine_file, {"gpus": []})
+    write_json(running.nccl_file, {"kind": "nccl", "channels": 2})
+    second = following.poll(NOW)
+    assert second.machine == {"gpus": []} and second.nccl == {"kind": "nccl", "channels": 2}
+    assert following.poll(NOW).nccl is second.nccl, "what did not change is not read again"
+    write_json(running.nccl_file, {"kind": "nccl", "channels": 4})
+    assert following.poll(NOW).nccl == {"kind": "nccl", "channels": 4}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "\x00\xff", "[" * 100_000])
+def test_a_broken_nccl_json_is_a_sentence_and_what_was_read_stays(running: RunFolder, content: str) -> None:
+    following = Watch(running)
+    write_json(running.nccl_file, {"kind": "nccl"})
+    following.poll(NOW)
+    running.nccl_file.write_text(content)
+    seen = following.poll(NOW)
+    assert any(error.startswith("nccl.json is no JSON") for error in seen.errors)
+    assert following.poll(NOW).errors == seen.errors, "it is said as long as it is so"
+    assert seen.nccl == {"kind": "nccl"}
+    running.nccl_file.unlink()
+    running.nccl_file.mkdir()
+    assert any("nccl.json can't be read" in error for error in following.poll(NOW).errors)
+
+
+def test_a_document_that_is_too_large_is_not_read(running: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LARGEST_DOCUMENT", 10)
+    write_json(running.nccl_file, {"kind": "nccl", "much": "more"})
+    assert "nccl.json is too large" in Watch(running).poll(NOW).errors[0]
+
+
 def test_bad_lines_are_counted_and_hide_nothing(running: RunFolder) -> None:
     running.rank_events(0).write_text('{"kind": "note", "text": "a"}\nnonsense\n{"kind": "note", "text": "b"}\n{"kin')
     seen = Watch(running).poll(NOW)

@@ -10,7 +10,7 @@ from small_lab import made_experiment
 from labtui.catalog import sources
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.sources import BrokenExperiment
-from labtui.tui import watcher
+from labtui.tui import sampling, watcher
 
 
 @pytest.fixture
@@ -31,3 +31,10 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reading threads look often, so that a test waits for what it waits for, and not for the next look."""
     for name, seconds in (("LIVE_S", 0.1), ("ENDED_S", 0.1), ("LOG_S", 0.05), ("HISTORY_S", 0.1)):
         monkeypatch.setattr(watcher, name, seconds)
+    monkeypatch.setattr(sampling, "INTERVAL_S", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of a Python that measures this machine, a program that says nothing and ends with its stdin."""
+    monkeypatch.setattr(sampling, "COMMAND", ("cat",))

@@ -5,26 +5,32 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from textual.pilot import Pilot
 
 from labtui.catalog.manifest import Chart, Experiment, Variant
+from labtui.machine.reading import LOST, NOT_SUPPORTED, Reading, silent
 from labtui.runs import process
 from labtui.runs.folder import RunFolder, write_json
 from labtui.runs.records import LIVE, Owner, Request, RunProcess, Status
+from labtui.tui import sampling
 from labtui.tui.app import LabApp
 
+GIB = 1 << 30
 NOW = 1_764_417_800.0
 HOSTILE = "[rank0] [/red] \x1b]0;title\x07 \x1b[2J \x1b[31mred\x1b[0m 漢字 \u202e \x00 tab\tend \U0001f642"
 """What a rank might print: markup, escape sequences, wide characters."""
 
 
 WAIT_S = 20.0
+REAL_SAMPLER = sampling.COMMAND
+"""Tests have another one, see conftest."""
 
 
 def event(kind: str, **fields: Any) -> dict[str, Any]:
@@ -37,8 +43,10 @@ def write_events(folder: RunFolder, *events: dict[str, Any], rank: int = 0) -> N
             file.write(json.dumps({**one, "rank": rank}) + "\n")
 
 
-def made_run(root: Path, state: str = "succeeded", *, number: int = 0, **status: Any) -> RunFolder:
-    """A run folder of `lab_test` with two ranks; a live one is owned by this test, so that it stays live."""
+def made_run(
+    root: Path, state: str = "succeeded", *, number: int = 0, device: str = "cpu", ranks_: int = 2, **status: Any
+) -> RunFolder:
+    """A run folder of `lab_test`, begun a minute ago; a live one is owned by this test, so that it stays live."""
     created = time.time() - 60 + number
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
     folder = RunFolder(root / f"{stamp}-lab_test-{number:04x}")
@@ -46,15 +54,16 @@ def made_run(root: Path, state: str = "succeeded", *, number: int = 0, **status:
         inside.mkdir(parents=True)
     request = Request(
         id=folder.id, experiment="lab_test", command=("torchrun",), python="python", host=os.uname().nodename,
-        user="ann", uid=1000, created=created, nproc=2, device="cpu", expect_failure=("meant to fail",),
+        user="ann", uid=1000, created=created, nproc=ranks_, device=device, expect_failure=("meant to fail",),
     )  # fmt: skip
     write_json(folder.request_file, request.document())
     stat = process.read_stat(os.getpid())
     assert stat is not None
     ranks = tuple(
-        RunProcess("rank", stat.pid, stat.start, r, r, f"ranks/{r}/stdout.log", f"ranks/{r}/stderr.log") for r in (0, 1)
+        RunProcess("rank", stat.pid, stat.start, r, r, f"ranks/{r}/stdout.log", f"ranks/{r}/stderr.log")
+        for r in range(ranks_)
     )
-    for rank in (0, 1):
+    for rank in range(ranks_):
         (folder.ranks / str(rank)).mkdir()
         (folder.ranks / str(rank) / "stdout.log").write_text(f"hello from rank {rank}\n")
         (folder.ranks / str(rank) / "stderr.log").write_text("")
@@ -83,12 +92,76 @@ def filled_run(root: Path, state: str = "running", **options: Any) -> RunFolder:
         event("note", text="2 ranks share one core"),
     )
     write_events(folder, event("progress", done=2, total=12), rank=1)
-    sample = {
-        "t": time.time(),
-        "ranks": [{"rank": r, "pid": 400 + r, "cpu": 50.0 + r, "rss": 812_000_000} for r in (0, 1)],
-        "host": {"cpu": 34.0, "load1": 4.1, "mem_available": 120_000_000_000},
-    }
-    (folder.telemetry / "here.jsonl").write_text(json.dumps(sample) + "\n")
+    (folder.telemetry / "here.jsonl").write_text(json.dumps(sample(time.time())) + "\n")
+    return folder
+
+
+def reading(index: int, **fields: Any) -> dict[str, Any]:
+    """A GPU at work, as the sampler writes it."""
+    given: dict[str, Any] = {
+        "util": 97, "mem_used": int(11.2 * GIB), "mem_total": 16 * GIB, "mem_how": "v2", "power_w": 214.4,
+        "power_limit_w": 320.0, "temp_c": 61, "sm_mhz": 2505, "mem_mhz": 11201, "pcie_rx": 9.8, "pcie_tx": 9.7,
+        "throttle": (), "why": {"nvlink_rx": NOT_SUPPORTED, "nvlink_tx": NOT_SUPPORTED},
+    }  # fmt: skip
+    return Reading(index, f"GPU-{index}", **{**given, **fields}).document()
+
+
+def lost(index: int) -> dict[str, Any]:
+    return silent(index, f"GPU-{index}", LOST).document()
+
+
+def sample(t: float, gpus: Sequence[dict[str, Any]] = (), ranks: int = 2, **host: Any) -> dict[str, Any]:
+    """A line of telemetry."""
+    return {
+        "t": round(t, 3),
+        "gpus": list(gpus),
+        "ranks": [{"rank": r, "pid": 400 + r, "cpu": 50.0 + r, "rss": 812_000_000} for r in range(ranks)],
+        "host": {
+            "cpu": 34.0, "load1": 4.1, "mem_available": 120_000_000_000, "net": {"lo": {"rx": 0.8, "tx": 0.8}}, **host
+        },
+    }  # fmt: skip
+
+
+MACHINE = {
+    "host": "here",
+    "gpus": [{"index": n, "uuid": f"GPU-{n}", "name": "NVIDIA GeForce RTX 4080"} for n in range(4)],
+    "topology": {
+        "pairs": [[a, b, "PHB"] for a, b in combinations(range(4), 2)],
+        "ceilings": [
+            {"pair": [a, b], "kind": "PHB", "gb_per_s": 15.754, "what": "PCIe 4.0 x8"}
+            for a, b in combinations(range(4), 2)
+        ],
+    },
+    "ranks": {str(rank): {"uuid": f"GPU-{3 - rank}", "nvml_index": 3 - rank} for rank in range(4)},
+}
+"""Four GPUs, of which the ranks have the last one first."""
+
+NCCL = {
+    "kind": "nccl", "library": "NCCL", "nccl_version": "2.27.5", "nranks": 4, "nnodes": 1, "channels": 2,
+    "network": "Socket", "warnings": [], "diagnosis": "Peer access is off: data goes through host memory.",
+    "links": [
+        [a, b, "SHM/direct/direct", [0, 1]] for n in range(4) for a, b in ((n, (n + 1) % 4), ((n + 1) % 4, n))
+    ],
+    "bandwidth": [[0, 1, 11.2], [1, 0, 10.9]],
+}  # fmt: skip
+
+
+def gpu_run(root: Path, state: str = "running", *, seconds: int = 58, **options: Any) -> RunFolder:
+    """A run on four GPUs: the first is held back in its last ten seconds, the third is lost after half the time."""
+    folder = made_run(root, state, device="cuda", ranks_=4, **options)
+    started = folder.status().started
+    assert started is not None
+    with (folder.telemetry / "here.jsonl").open("w") as file:
+        for n in range(seconds):
+            held = ("sw_power_cap",) if n >= seconds - 10 else ()
+            gpus = [reading(0, throttle=held), reading(1), reading(2) if n < seconds // 2 else lost(2), reading(3)]
+            file.write(json.dumps(sample(started + n, gpus, ranks=4)) + "\n")
+    write_events(
+        folder,
+        *({**event("metric", name="loss", value=2.0 - n / 50, step=n), "t": started + n} for n in range(seconds)),
+    )
+    write_json(folder.machine_file, MACHINE)
+    write_json(folder.nccl_file, NCCL)
     return folder
 
 

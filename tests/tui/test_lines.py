@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from labtui.runs.clean import clean_line
 from labtui.tui.lines import cells, changed_span, crop, fit, fit_middle, heading, spread, wrap
 
 TEXTS = st.text("ab \t\x00\x1b[]m;é漢字🙂\u202e", max_size=30)
@@ -68,3 +69,10 @@ def test_wrapping_keeps_every_word() -> None:
     text = "a sentence that is longer than the line"
     assert " ".join(wrap(text, 12)) == text
     assert wrap("", 12) == [""]
+
+
+@given(st.text("ab 漢🙂\x1b-\u0301", max_size=60), st.integers(8, 30))
+def test_wrapped_lines_have_their_width_and_lose_nothing(raw: str, width: int) -> None:
+    lines = wrap(raw, width)
+    assert lines and all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == clean_line(raw).replace(" ", "")

@@ -7,7 +7,9 @@ from typing import Any
 
 from labtui.catalog.manifest import Chart
 from labtui.charts import Bar, Series
+from labtui.runs.envelope import Envelope
 from labtui.runs.folder import RunFolder
+from labtui.runs.records import Status
 from labtui.runs.watch import Curve, Snapshot
 from labtui.tui.plots import MOST_SERIES, plots
 
@@ -17,7 +19,10 @@ def snapshot(**fields: Any) -> Snapshot:
 
 
 def curve(name: str, rank: int = 0, **labels: Any) -> Curve:
-    return Curve(name, rank, "ms", labels, ((0.0, 1.0), (1.0, None)), None, 1)
+    envelope = Envelope()
+    envelope.add(0.0, 1.0)
+    envelope.add(1.0, None)
+    return Curve(name, rank, "ms", labels, envelope.course, 1)
 
 
 def result(value: Any, **labels: Any) -> dict[str, Any]:
@@ -30,7 +35,7 @@ def test_the_manifests_charts_come_first_and_other_metrics_after() -> None:
                  Chart("Not yet", "step", "nothing")]  # fmt: skip
     bandwidth, time, loss = plots(seen, specified)
     assert (bandwidth.title, bandwidth.unit, bandwidth.x_scale) == ("Bandwidth", "GB/s", "log2")
-    assert bandwidth.series == (Series("", ((1024, 3.0),)),)
+    assert bandwidth.lines == (Series("", ((1024, 3.0),)),)
     assert (time.title, time.x_label, time.gaps) == ("Time", "step", 1)
     assert loss.title == "loss"
 
@@ -38,15 +43,28 @@ def test_the_manifests_charts_come_first_and_other_metrics_after() -> None:
 def test_curves_are_named_by_what_tells_them_apart() -> None:
     several = snapshot(curves=(curve("loss", 0, way="hooks", size=3), curve("loss", 1, way="ddp", size=3)))
     (plot,) = plots(several, [Chart("Loss", "step", "loss", series="way")])
-    assert [series.name for series in plot.series] == ["hooks rank 0", "ddp rank 1"]
+    assert [series.name for series in plot.lines] == ["hooks rank 0", "ddp rank 1"]
     alone = snapshot(curves=(curve("loss"),))
-    assert [series.name for series in plots(alone, ())[0].series] == [""]
+    assert [series.name for series in plots(alone, ())[0].lines] == [""]
 
 
 def test_too_many_curves_are_left_out_and_counted() -> None:
     (plot,) = plots(snapshot(curves=tuple(curve("loss", rank) for rank in range(64))), ())
-    assert len(plot.series) == MOST_SERIES
+    assert len(plot.lines) == MOST_SERIES
     assert plot.left_out == 64 - MOST_SERIES
+
+
+def test_a_growing_curve_leaves_the_axes_where_they_are() -> None:
+    def axes(steps: int, state: str) -> Any:
+        envelope = Envelope()
+        for step in range(steps):
+            envelope.add(float(step), 2.0 - step / 1000)
+        grown = Curve("loss", 0, "", {}, envelope.course)
+        return plots(snapshot(curves=(grown,), status=Status(state, 0.0)), ())[0].axes()
+
+    assert axes(220, "running") == axes(230, "running"), "so that hardly anything of it is painted again"
+    x, y = axes(220, "succeeded")
+    assert (x.low, x.high) == (0.0, 219.0) and y.low <= 1.781 < 2.0 <= y.high
 
 
 def test_where_x_is_no_number_there_are_bars() -> None:

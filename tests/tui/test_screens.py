@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_lab import HOSTILE, event, filled_run, made_run, screen_text, stopped, until, until_shown, write_events
+from small_lab import (
+    HOSTILE,
+    NCCL,
+    event,
+    filled_run,
+    gpu_run,
+    lost,
+    made_run,
+    reading,
+    sample,
+    screen_text,
+    stopped,
+    until,
+    until_shown,
+    write_events,
+)  # fmt: skip
 
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.reading import CatalogError
 from labtui.runs import control, start
 from labtui.runs.folder import RunFolder, write_json
 from labtui.runs.records import Status
+from labtui.tui import sampling
 from labtui.tui.app import LabApp
 from labtui.tui.words import goodbye
 
@@ -81,6 +99,64 @@ async def test_the_guide_can_be_scrolled(app: LabApp, lab: Experiment) -> None:
         await until_shown(pilot, "It ends here.")
         await pilot.press("g")
         await until_shown(pilot, "The guide")
+
+
+# The machine strip
+
+
+async def test_the_strip_shows_a_live_runs_gpus(app: LabApp, own_folders: Path) -> None:
+    folder = gpu_run(own_folders)
+    async with app.run_test(size=(118, 36)) as pilot:
+        await until_shown(pilot, "held back by")
+        text = screen_text(app)
+        assert "─ lab_test ─" in text and "power cap" in text and "11.2/16.0" in text
+        assert "2  n/a  GPU is lost since" in text
+        await until_shown(pilot, "4x RTX 4080")
+        strip = app.lab.strip.region
+        assert screen_text(app).split("\n")[strip.y][app.lab.experiments.size.width] == "┴"
+        check_lines(app)
+        await pilot.resize_terminal(80, 24)
+        await until_shown(pilot, "labtui run lab_test")
+        assert "GPU is lost since" in screen_text(app) and "held back by" in screen_text(app)
+        check_lines(app)
+        await pilot.resize_terminal(40, 12)
+        await until_shown(pilot, "GPU %  97! 97 n/a 97")
+        check_lines(app)
+        with (folder.telemetry / "here.jsonl").open("a") as file:
+            file.write(json.dumps(sample(time.time(), [reading(0), reading(1, util=3), lost(2), reading(3)])) + "\n")
+        await until_shown(pilot, "GPU %  97 3 n/a 97")
+
+
+async def test_without_a_run_a_sampler_of_ours_measures(
+    app: LabApp, own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = {"machine": {"gpus": [], "gpus_why": "no NVIDIA driver [x] \x1b[2J"}}
+    said = "\n".join(json.dumps(one) for one in (why, sample(time.time())))
+    monkeypatch.setattr(sampling, "COMMAND", ("sh", "-c", 'printf "%s\\n" "$0"; cat', said))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "no GPU: no NVIDIA driver [x]")
+        assert "120 GB free" in screen_text(app)
+        check_lines(app)
+        source = app.machine_watcher._source
+        assert isinstance(source, sampling.OwnSampler) and source.pid is not None
+        await pilot.press("2")
+        await until(pilot, lambda: app.current_mode == "run", "another screen")
+        assert source.pid is not None, "it goes on, so that a minute is known when one comes back"
+        made_run(own_folders, "running")
+        await until(pilot, lambda: source.pid is None, "a live run measures itself")
+
+
+async def test_no_sampler_is_started_before_the_first_paint(app: LabApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    painted: list[bool] = []
+    start = sampling.OwnSampler._start
+    monkeypatch.setattr(
+        sampling.OwnSampler,
+        "_start",
+        lambda self, clock: (painted.append("leave" in screen_text(app)), start(self, clock)),
+    )
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: painted, "the sampler is started")
+        assert painted == [True]
 
 
 # Starting
@@ -150,7 +226,7 @@ async def test_a_live_run_shows_all_that_it_reported(app: LabApp, own_folders: P
         await until_shown(pilot, "hello from rank 0")
         assert "2/12" in screen_text(app)
         found = screen_text(app)
-        for _ in range(4):
+        for _ in range(5):
             check_lines(app)
             await pilot.press("tab")
             await pilot.pause()
@@ -177,6 +253,89 @@ async def test_charts_and_logs_are_turned_by_keys(app: LabApp, own_folders: Path
         await until_shown(pilot, "loss, nats")
 
 
+@pytest.mark.parametrize("size", [(160, 45), (118, 36), (80, 24), (40, 12)])
+async def test_a_gpu_runs_machine_and_paths(app: LabApp, own_folders: Path, size: tuple[int, int]) -> None:
+    gpu_run(own_folders)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("2")
+        await until_shown(pilot, "hello from rank 0")
+        await pilot.press("m")
+        await until_shown(pilot, "GPU 0 · RTX 4080 · rank 3" if size[0] > 80 else "─ GPU 0 · RTX")
+        text = screen_text(app)
+        assert "power cap" in text and "━" in text and "loss" in text and "0:00" in text
+        check_lines(app)
+        await pilot.press("right", "right")
+        await until_shown(pilot, "GPU 2")
+        assert "GPU is lost since" in screen_text(app)
+        await pilot.press("right", "right")
+        await until_shown(pilot, "Ranks")
+        assert "812 MB" in screen_text(app)
+        check_lines(app)
+        await pilot.press("p")
+        await until_shown(pilot, "SHM")
+        assert "measured 10.9 to 11.2 of 15.8 GB/s" in screen_text(app).replace("│", "")
+        await pilot.press("right")
+        await until_shown(pilot, "Paths: ceiling")
+        await pilot.press("right")
+        await until_shown(pilot, "Paths: measured")
+        check_lines(app)
+        assert ("Findings" in screen_text(app)) == (size[0] >= 150), "one place for both where it is narrow"
+        await pilot.press("z", "G")
+        await until_shown(pilot, "Peer access is off")
+        await pilot.press("z", "shift+tab")
+        await until_shown(pilot, "Findings")
+        check_lines(app)
+
+
+async def test_paths_and_bandwidth_appear_while_the_run_goes_on(app: LabApp, own_folders: Path) -> None:
+    folder = gpu_run(own_folders)
+    folder.nccl_file.unlink()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("2", "p")
+        await until_shown(pilot, "NCCL has not told its paths yet")
+        write_json(folder.nccl_file, {**NCCL, "bandwidth": []})
+        await until_shown(pilot, "SHM")
+        assert "measured" not in screen_text(app)
+        write_events(folder, event("result", name="p2p", value=12.5, unit="GB/s", labels={"src": 2, "dst": 3}))
+        await until_shown(pilot, "measured 12.5 of 15.8 GB/s")
+
+
+async def test_on_the_cpu_the_same_panes_speak_of_gloo(app: LabApp, own_folders: Path) -> None:
+    filled_run(own_folders)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("2", "m")
+        await until_shown(pilot, "gloo over lo (loopback)")
+        text = screen_text(app)
+        assert "CPU %" in text and "812 MB" in text and "lo GB/s" in text
+        await pilot.press("p")
+        await until_shown(pilot, "no paths to")
+        check_lines(app)
+
+
+async def test_the_machine_pane_repaints_changed_cells_only(
+    app: LabApp, own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = gpu_run(own_folders)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("2")
+        await until_shown(pilot, "GPU 0 · RTX 4080")
+        regions: list[Any] = []
+        pane = type(app.run_screen.machine)
+        real = pane.refresh
+        monkeypatch.setattr(pane, "refresh", lambda self, *r, **k: (regions.extend(r), real(self, *r, **k))[1])
+        app.run_screen.machine.redraw()
+        assert regions == []
+        with (folder.telemetry / "here.jsonl").open("a") as file:
+            file.write(json.dumps(sample(time.time(), [reading(0, temp_c=77)])) + "\n")
+        await until_shown(pilot, "77")
+        assert regions and all(region.height == 1 for region in regions)
+        app.run_screen.action_show_paths()
+        await pilot.pause()
+        regions.clear()
+        app.run_screen.findings.redraw()
+        assert not app.run_screen.findings.display and regions == [], "what is behind another is not drawn"
+
+
 async def test_zoom_gives_one_pane_all_the_room(app: LabApp, own_folders: Path) -> None:
     filled_run(own_folders)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -187,7 +346,7 @@ async def test_zoom_gives_one_pane_all_the_room(app: LabApp, own_folders: Path) 
         await pilot.press("tab", "tab")
         await until_shown(pilot, "same weights")
         await pilot.press("escape")
-        await until_shown(pilot, "Processes")
+        await until_shown(pilot, "Ranks")
 
 
 async def test_a_run_that_ends_while_it_is_watched(app: LabApp, own_folders: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_lab import HOSTILE, NOW, event
 
 from labtui.runs.folder import RunFolder
-from labtui.runs.records import Request, RunProcess, Status
+from labtui.runs.records import Request, Status
 from labtui.runs.rows import Row
 from labtui.runs.watch import Progress, Snapshot
 from labtui.tui.lines import Line, cells
@@ -22,7 +22,6 @@ from labtui.tui.widgets.findings import check_facts, findings
 from labtui.tui.widgets.headline import headline
 from labtui.tui.widgets.history import HistoryTable
 from labtui.tui.widgets.log import LogPane, log_line, tab_line
-from labtui.tui.widgets.processes import processes
 
 WIDTHS = [8, 20, 44, 80, 160]
 
@@ -62,15 +61,13 @@ def hostile() -> Snapshot:
         versions={"torch": HOSTILE},
         bad_lines=3,
         dropped=1,
-        rank_samples={0: {"rank": 0, "t": NOW, "pid": HOSTILE, "cpu": HOSTILE, "rss": HOSTILE}},
-        telemetry={"t": NOW, "host": {"cpu": HOSTILE, "load1": None, "mem_available": HOSTILE}},
     )
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_hostile_gets_through(width: int) -> None:
     seen = hostile()
-    for lines in (findings(seen, width), processes(seen, max(width, 30)), headline(seen, HOSTILE, 1.0, width)):
+    for lines in (findings(seen, width), headline(seen, HOSTILE, 1.0, width)):
         check_harmless(lines, max(width, 30))
     assert all(cells(line) == width for line in headline(seen, HOSTILE, 1.0, width))
 
@@ -124,31 +121,6 @@ def test_what_could_not_be_read_is_said() -> None:
     assert "1 event more" in shown
     assert "run.json is no JSON" in shown
     assert text(findings(snapshot(), 80)) == "nothing has been reported yet"
-
-
-# Processes
-
-
-def test_processes_show_what_telemetry_said_last() -> None:
-    ranks = tuple(RunProcess("rank", 400 + n, 1, n) for n in range(3))
-    seen = snapshot(
-        status=Status("running", NOW, started=NOW, processes=ranks),
-        telemetry={"t": NOW + 40, "host": {"cpu": 34.2, "load1": 4.1, "mem_available": 120e9}},
-        rank_samples={
-            0: {"rank": 0, "pid": 400, "cpu": 101.2, "rss": 812_000_000, "t": NOW + 40},
-            1: {"rank": 1, "pid": 401, "rss": 812_000_000, "t": NOW + 20},
-        },
-    )
-    header, first, second, third, host = (line.split() for line in text(processes(seen, 80)).splitlines())
-    assert header == ["rank", "pid", "CPU", "%", "RSS"]
-    assert first == ["0", "400", "101", "██████████", "812", "MB"]
-    assert second == ["1", "401", "n/a", "gone", "812", "MB"], "a rank without a new sample is gone"
-    assert third == ["2", "402", "n/a", "n/a"], "unknown is never 0"
-    assert host == ["host", "CPU", "34", "%,", "load", "4.1,", "120", "GB", "free"]
-
-
-def test_no_processes_are_said() -> None:
-    assert text(processes(snapshot(), 40)) == "no rank has been seen yet"
 
 
 # Headline

@@ -52,7 +52,7 @@ class Framed(Screen[None]):
         return self.size.width < NARROW or self.size.height < LOW
 
     def on_mount(self) -> None:
-        self.title_line.machine = os.uname().nodename
+        self.title_line.machine = self.title_line.machine or os.uname().nodename
         self.set_interval(10.0, self.show_time)
         self.show_time()
 

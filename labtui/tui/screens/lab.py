@@ -16,11 +16,12 @@ from textual.widget import Widget
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.sources import BrokenExperiment
 from labtui.tui import actions
-from labtui.tui.messages import History
+from labtui.tui.messages import History, Machine
 from labtui.tui.screens.choose import ChooseVariant
 from labtui.tui.screens.framed import LOW, Framed
 from labtui.tui.widgets.catalog import Entry, ExperimentFacts, ExperimentList, tallies
 from labtui.tui.widgets.guide import GuideHeading, GuideText
+from labtui.tui.widgets.strip import MachineStrip
 
 REST_S = 0.08
 """The guide follows the cursor when it has rested so long."""
@@ -61,6 +62,7 @@ class LabScreen(Framed):
         self.heading = GuideHeading()
         self.guide = GuideText()
         self.facts = ExperimentFacts(joint="├")
+        self.strip = MachineStrip()
         self._variants: dict[str, str] = {}
         """The variant chosen for each experiment, while the app runs."""
         self._resting: Timer | None = None
@@ -72,6 +74,7 @@ class LabScreen(Framed):
                 yield self.heading
                 yield self.guide
                 yield self.facts
+        yield self.strip
 
     def on_mount(self) -> None:
         self.experiments.focus()
@@ -89,6 +92,14 @@ class LabScreen(Framed):
         self.experiments.redraw()
         self._show_facts()
         self.show_live(len(history.live))
+
+    def show_machine(self, machine: Machine) -> None:
+        """Shows how this machine is."""
+        before = self.strip.machine
+        self.strip.machine = machine
+        if before is None or len(before.gauges.gpus) != len(machine.gauges.gpus):
+            self._lay_out()
+        self.strip.redraw()
 
     def show_guide(self, name: str, markdown: str) -> None:
         """Shows a guide that was read, if its experiment is still the chosen one."""
@@ -137,6 +148,8 @@ class LabScreen(Framed):
         self.query_one("#guide-side").display = not small or not on_list
         self.facts.display = not small or self.size.height >= LOW
         self.facts.alone = small
+        self.strip.styles.height = self.strip.lines_wanted(self.size.width, 1 if small else self.size.height // 4 + 1)
+        self.strip.joint_at = None if small else self.experiments.size.width
         self.heading.joint = "─" if small else "┬"
         self.heading.focused_below = not on_list
         self.heading.redraw()

@@ -1,4 +1,7 @@
-"""2 Run: one run, alive or not: chart, findings, processes, logs. It looks the same wherever the folder came from."""
+"""2 Run: one run, alive or not: chart, findings, paths, machine, logs. It looks the same wherever its folder came from.
+
+Panes share four places. Where several have one place, the one that was last in focus is in front.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,12 @@ from labtui.tui.widgets.chart import ChartPane
 from labtui.tui.widgets.findings import Findings
 from labtui.tui.widgets.headline import Headline
 from labtui.tui.widgets.log import LogPane
+from labtui.tui.widgets.machine import MachinePane
 from labtui.tui.widgets.pane import Pane
-from labtui.tui.widgets.processes import Processes
+from labtui.tui.widgets.paths import PathsPane
+
+WIDE = 150
+"""From so many columns on, findings and paths stand side by side."""
 
 
 class RunScreen(Framed):
@@ -51,21 +58,30 @@ class RunScreen(Framed):
         self.headline = Headline()
         self.chart = ChartPane(ascii=ascii)
         self.findings = Findings(joint="┬")
-        self.processes = Processes()
+        self.paths = PathsPane(joint="┬")
+        self.machine = MachinePane()
         self.log_pane = LogPane(joint="┼")
         self._zoomed = False
+        self._in_front: Pane = self.findings
+        """Of the two that share a place."""
 
     @property
     def panes(self) -> tuple[Pane, ...]:
-        return self.chart, self.findings, self.processes, self.log_pane
+        """In the order in which tab walks through them."""
+        return self.chart, self.findings, self.paths, self.machine, self.log_pane
+
+    @property
+    def _of_the_snapshot(self) -> tuple[Headline | Findings | PathsPane | MachinePane, ...]:
+        return self.headline, self.findings, self.paths, self.machine
 
     def compose_body(self) -> Iterable[Widget]:
         yield self.headline
         with Horizontal(id="upper"):
             yield self.chart
             yield self.findings
+            yield self.paths
         with Horizontal(id="lower"):
-            yield self.processes
+            yield self.machine
             yield self.log_pane
 
     def on_mount(self) -> None:
@@ -76,12 +92,12 @@ class RunScreen(Framed):
     def open(self, folder: RunFolder) -> None:
         """From now on this run."""
         self.folder, self.snapshot = folder, None
-        self.headline.snapshot = self.findings.snapshot = self.processes.snapshot = None
+        self.headline.snapshot = self.findings.snapshot = None
         self.headline.empty = f"{folder.id} is being read"
-        self.chart.clear()
-        self.log_pane.clear()
+        for pane in (self.chart, self.paths, self.machine, self.log_pane):
+            pane.clear()
         self.notice.say("")
-        for drawing in (self.headline, self.findings, self.processes):
+        for drawing in (self.headline, self.findings):
             drawing.redraw()
 
     def show(self, snapshot: Snapshot) -> None:
@@ -93,13 +109,14 @@ class RunScreen(Framed):
         self.snapshot = snapshot
         experiment = self._experiment_of(snapshot.request.experiment) if snapshot.request else None
         with self.app.batch_update():
-            self.headline.snapshot = self.findings.snapshot = self.processes.snapshot = snapshot
+            for drawing in self._of_the_snapshot:
+                drawing.snapshot = snapshot
             self.headline.experiment = experiment.title if experiment else ""
             is_default = snapshot.request is not None and not snapshot.request.variant
             self.headline.minutes = experiment.minutes if experiment and is_default else None
-            for drawing in (self.headline, self.findings, self.processes):
+            for drawing in self._of_the_snapshot:
                 drawing.redraw()
-            self.chart.show(plots(snapshot, experiment.charts if experiment else ()))
+            self.chart.show(plots(snapshot, experiment.charts if experiment else ()), snapshot.taken)
             self.log_pane.show_logs([(log.name, log.size) for log in snapshot.logs])
 
     def show_log(self, window: LogWindow) -> None:
@@ -112,7 +129,11 @@ class RunScreen(Framed):
         self._lay_out()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        if self._is_alone:
+        pane = self._focused_pane
+        turned = pane in (self.findings, self.paths) and pane is not self._in_front
+        if turned:
+            self._in_front = pane
+        if turned or self._is_alone:
             self._lay_out()
 
     @property
@@ -122,10 +143,13 @@ class RunScreen(Framed):
     def _lay_out(self) -> None:
         alone = self._is_alone
         self.set_class(alone, "-alone")
-        shown = self._focused_pane
+        shown: tuple[Pane, ...] = (self._focused_pane,) if alone else self.panes
+        if not alone and self.size.width < WIDE:
+            behind = self.paths if self._in_front is self.findings else self.findings
+            shown = tuple(pane for pane in shown if pane is not behind)
         for pane in self.panes:
             pane.alone = alone
-            pane.display = not alone or pane is shown
+            pane.display = pane in shown
         for row in self.query("#upper, #lower"):
             row.display = any(pane.display for pane in row.children)
         for pane in self.panes:
@@ -143,7 +167,15 @@ class RunScreen(Framed):
 
     def _step(self, by: int) -> None:
         panes: Sequence[Pane] = self.panes
-        pane = panes[(panes.index(self._focused_pane) + by) % len(panes)]
+        self._go_to(panes[(panes.index(self._focused_pane) + by) % len(panes)])
+
+    def action_show_machine(self) -> None:
+        self._go_to(self.machine)
+
+    def action_show_paths(self) -> None:
+        self._go_to(self.paths)
+
+    def _go_to(self, pane: Pane) -> None:
         for widget in (pane, pane.parent):
             if isinstance(widget, Widget):
                 widget.display = True  # what is hidden can't be focused
@@ -168,8 +200,11 @@ class RunScreen(Framed):
         self._turnable.action_previous_tab()
 
     @property
-    def _turnable(self) -> ChartPane | LogPane:
-        return self.chart if self.focused is self.chart else self.log_pane
+    def _turnable(self) -> ChartPane | PathsPane | MachinePane | LogPane:
+        for pane in (self.chart, self.paths, self.machine):
+            if self.focused is pane:
+                return pane
+        return self.log_pane
 
     def action_follow(self) -> None:
         self.log_pane.action_follow()

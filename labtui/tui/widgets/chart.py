@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from rich.cells import cell_len
 
@@ -16,6 +17,8 @@ from labtui.tui import words
 from labtui.tui.lines import Line, Piece, cells, crop, fit
 from labtui.tui.plots import Plot
 from labtui.tui.widgets.pane import Pane
+
+SLOWLY_S = 1.5
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bits of a braille character, by row and column of its dots."""
@@ -30,16 +33,22 @@ class ChartPane(Pane):
         self._ascii = ascii
         self._plots: Sequence[Plot] = ()
         self._shown = 0
+        self._drawn_at = 0.0
 
-    def show(self, plots: Sequence[Plot]) -> None:
-        """Shows the plots' present state; the chosen one stays chosen."""
-        self._plots = plots
+    def show(self, plots: Sequence[Plot], now: float) -> None:
+        """Shows how the plots are at that moment; the chosen one stays chosen. A long one is drawn every other time."""
+        before, self._plots = self.plot, plots
+        plot = self.plot
+        is_fresh = plot is not None and before is not None and plot.title == before.title and plot.growing
+        if is_fresh and plot is not None and plot.is_long and 0 <= now - self._drawn_at < SLOWLY_S:
+            return
+        self._drawn_at = now
         self.redraw()
 
     def clear(self) -> None:
         """Forgets which plot was chosen, for another run."""
         self._shown = 0
-        self.show(())
+        self.show((), 0.0)
 
     @property
     def plot(self) -> Plot | None:
@@ -90,7 +99,7 @@ def draw(plot: Plot, width: int, height: int, *, ascii: bool = False) -> list[Li
     margin = min(max((len(text) for text in y_ticks.values()), default=0), 10)
     columns = width - margin - 1
     canvas = _Canvas(columns, rows, ascii)
-    for number, series in enumerate(plot.series):
+    for number, series in enumerate(plot.lines):
         canvas.add(number, series, x_axis, y_axis, lettered=bool(legend))
     lines: list[Line] = []
     for y in range(rows):
@@ -104,8 +113,8 @@ def draw(plot: Plot, width: int, height: int, *, ascii: bool = False) -> list[Li
 def _legend(plot: Plot, width: int) -> list[Line]:
     """The letters of the curves, on as many lines as they need; nothing for a single one without a name."""
     entries: list[list[Piece]] = []
-    if len(plot.series) > 1 or (plot.series and plot.series[0].name):
-        for number, series in enumerate(plot.series):
+    if len(plot.lines) > 1 or (plot.lines and plot.lines[0].name):
+        for number, series in enumerate(plot.lines):
             name = series.name or "unnamed"
             letter: Piece = (charts.LETTERS[number], f"series{number} strong")
             entries.append([letter, (f" {fit(name, min(cell_len(name), 24))}", "dim")])
@@ -145,7 +154,7 @@ def blocks(eighths: int) -> str:
 def _too_small(plot: Plot, width: int) -> list[Line]:
     """Where there is no room for curves: the latest value of each."""
     lines: list[Line] = []
-    for series in plot.series:
+    for series in plot.lines:
         latest = charts.number(series.points[-1][1]) if series.points else None
         text = f"{series.name or plot.title}  {'n/a' if latest is None else charts.label(latest)}"
         lines.append(((fit(text, width), ""),))
@@ -191,12 +200,13 @@ class _Canvas:
         lows, highs = [self._high] * self._wide, [-1] * self._wide
         before: tuple[int, int] | None = None
         last: tuple[int, int] | None = None
-        for x, y in series.points:
-            x_place, y_place = x_axis.place(x), y_axis.place(y)
-            if x_place is None or y_place is None:
+        columns = _dots([x for x, _ in series.points], x_axis, wide)
+        rows = _dots([y for _, y in series.points], y_axis, high)
+        for column, height in zip(columns, rows, strict=True):
+            if column is None or height is None:
                 before = None
                 continue
-            here = round(x_place * wide), round((1 - y_place) * high)
+            here = column, high - height
             if before is None or here[0] == before[0]:
                 _stretch(lows, highs, here[0], here[1], here[1] if before is None else before[1])
             else:
@@ -236,6 +246,21 @@ class _Canvas:
             text += character
         pieces.append((text, f"series{owner - 1}" if owner else ""))
         return pieces
+
+
+def _dots(values: Sequence[Any], axis: Scale, most: int) -> list[int | None]:
+    """Where on an axis of `most` + 1 dots the values lie; None where they can't be drawn."""
+    dots: list[int | None] = []
+    low, span = axis.low, axis.high - axis.low
+    is_linear = axis.kind == charts.LINEAR
+    for value in values:
+        # Thousands of plain numbers on a linear axis are what a live chart mostly draws.
+        if is_linear and type(value) is float and -charts.TOO_LARGE < value < charts.TOO_LARGE:
+            dots.append(round((value - low) / span * most))
+        else:
+            place = axis.place(value)
+            dots.append(None if place is None else round(place * most))
+    return dots
 
 
 def _stretch(lows: list[int], highs: list[int], column: int, a: int, b: int) -> None:

@@ -34,7 +34,7 @@ class Drawing(Widget):
     def redraw(self) -> None:
         """Builds the lines anew and repaints what differs. To be called when the data has changed."""
         width, height = self.size
-        if not self.is_mounted or width < 1 or height < 1:
+        if not self.is_mounted or not self.display or width < 1 or height < 1:
             return
         old, self._lines = self._lines, [crop(line, width) for line in self.build(width, height)][:height]
         if len(old) != len(self._lines):

@@ -77,7 +77,8 @@ def footer_line(shown: Sequence[Action], width: int) -> Line:
         pieces: list[Piece] = [(" ", "")]
         for action in kept:
             pieces += [(actions.shown_key(action), "accent"), (f" {action.label}   ", "dim")]
-        if cells(pieces) <= width + 2:
+        pieces[-1] = (pieces[-1][0].rstrip(), "dim")
+        if cells(pieces) <= width:
             return crop(pieces, width)
         palette = [action for action in kept if action.id == "command_palette"]
         here = [action for action in kept if action.where not in (actions.APP, actions.SCREEN)]

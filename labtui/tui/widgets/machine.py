@@ -1,0 +1,426 @@
+"""The machine pane of a run: a GPU, or the ranks' processes, over the time of the run; the run's own metrics below.
+
+Everything in it has one axis of time, so that one sees what came with what: a step that took longer, and the clocks
+that were held back just then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from labtui import charts
+from labtui.charts import number
+from labtui.machine import throttle
+from labtui.runs.clean import clean_line
+from labtui.runs.envelope import Course
+from labtui.runs.gauges import Gauges, GpuGauges, HostGauges, Stretch
+from labtui.runs.watch import Curve, Snapshot
+from labtui.tui import gpu_words, words
+from labtui.tui.lanes import Columns, TimeAxis, axis_line, lane, marks, time_axis
+from labtui.tui.lines import Line, Piece, fit, wrap
+from labtui.tui.paths import gloo_words, gpus_of_ranks, is_on_gpus
+from labtui.tui.widgets.pane import Pane
+
+GONE_S = 2.5
+"""A rank that is missing from the samples for longer has ended, or can't be looked at any more."""
+METRICS = 2
+"""So many of the run's metrics are shown below what was measured."""
+TALLEST = 3
+"""Lines of a lane, where there is much room."""
+_VALUE, _GAP = 10, 2
+_LEAST_LANE = 8
+_BUSY_GB_S = 1e-3
+"""An interface that never carried more than this is left out."""
+
+
+class MachinePane(Pane):
+    """One GPU, or all ranks, at a time."""
+
+    def __init__(self, *, id: str | None = None, joint: str = "─") -> None:
+        super().__init__(id=id, joint=joint)
+        self.snapshot: Snapshot | None = None
+        self._chosen: str | None = None
+        self._memory: dict[str, Columns] = {}
+
+    def clear(self) -> None:
+        """Forgets what was chosen, for another run."""
+        self.snapshot, self._chosen = None, None
+        self._memory.clear()
+        self.redraw()
+
+    @property
+    def tabs(self) -> list[str]:
+        """`RANKS`, and each GPU as `host index`; what the run computes on comes first."""
+        snapshot = self.snapshot
+        if snapshot is None or not is_on_gpus(snapshot) or not snapshot.gauges.gpus:
+            return [RANKS]
+        return [*(_name(gpu) for gpu in snapshot.gauges.gpus), RANKS]
+
+    @property
+    def tab(self) -> str:
+        tabs = self.tabs
+        return self._chosen if self._chosen in tabs else tabs[0]
+
+    def action_next_tab(self) -> None:
+        self._turn(1)
+
+    def action_previous_tab(self) -> None:
+        self._turn(-1)
+
+    def _turn(self, by: int) -> None:
+        tabs = self.tabs
+        self._chosen, self._top = tabs[(tabs.index(self.tab) + by) % len(tabs)], 0
+        self._memory.clear()
+        self.redraw()
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        gpu = self._gpu
+        return gpu_title(self.snapshot, gpu) if gpu is not None and self.snapshot is not None else "Ranks"
+
+    @property
+    def _gpu(self) -> GpuGauges | None:
+        gauges = self.snapshot.gauges if self.snapshot is not None else Gauges()
+        return next((gpu for gpu in gauges.gpus if _name(gpu) == self.tab), None)
+
+    def facts(self) -> Sequence[Piece]:
+        snapshot = self.snapshot
+        if snapshot is None:
+            return ()
+        facts: list[Piece] = []
+        if snapshot.gauges.t is not None and snapshot.live and snapshot.taken - snapshot.gauges.t > 2 * GONE_S:
+            facts.append((f"{words.clock(snapshot.taken - snapshot.gauges.t)} old", "warn"))
+        tabs = self.tabs
+        if len(tabs) > 1:
+            facts += [(" · ", "dim")] if facts else []
+            facts.append((f"{tabs.index(self.tab) + 1} of {len(tabs)}", "dim"))
+        return facts
+
+    def shown_lines(self, width: int, height: int) -> Sequence[Line]:
+        if self.snapshot is None:
+            return []
+        gpu = self._gpu
+        drawing = gpu_drawing(self.snapshot, gpu) if gpu is not None else ranks_drawing(self.snapshot, width)
+        lines, self._top = drawn(drawing, width, height, self._top, self._memory)
+        return lines
+
+    def body(self, width: int) -> Sequence[Line]:
+        return self.shown_lines(width, 1 << 10)
+
+
+RANKS = "ranks"
+
+
+def _name(gpu: GpuGauges) -> str:
+    return f"{gpu.host} {gpu.index}"
+
+
+# What is drawn --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A lane: a name, the value now, and how it came to it."""
+
+    name: str
+    value: str
+    course: Course | None
+    bottom: float
+    top: float
+    role: str = "area"
+    value_role: str = "strong"
+    whose: str = ""
+    """At the right of its name: the rank, where there are several lanes of one name."""
+    key: str = ""
+    """Tells it from all others in the pane, for as long as the run goes."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What a pane shows: lanes, when clocks were held back, and remarks."""
+
+    axis: TimeAxis | None
+    gauges: Sequence[Gauge] = ()
+    metrics: Sequence[Gauge] = ()
+    held: Sequence[Stretch] = ()
+    reasons: Sequence[str] = ()
+    """Of which there are lanes of marks; a single empty one says that nothing was held back."""
+    remarks: Sequence[Piece] = ()
+    marks_at: int = 0
+    """Below how many gauges they stand."""
+    names: int = 11
+    """Width of the names."""
+
+
+def drawn(
+    drawing: Drawing, width: int, height: int, top: int = 0, memory: dict[str, Columns] | None = None
+) -> tuple[list[Line], int]:
+    """The lines on show when the upper ones are scrolled to `top`, and where that really is.
+
+    The run's metrics, the axis and remarks stay below. `memory` is what was drawn before: it makes it cheap to draw
+    the same again with something added.
+    """
+    room = width - drawing.names - _VALUE - _GAP
+    if room < _LEAST_LANE or drawing.axis is None:
+        room = 0
+    fixed = len(drawing.gauges) + len(drawing.reasons) + bool(room)
+    least = max(1, height // 6)
+    grave = min(sum(len(wrap(said, width)) for said, role in drawing.remarks if role != "dim"), least)
+    metrics = drawing.metrics if fixed + len(drawing.metrics) + grave <= height else drawing.metrics[:1]
+    spare = height - fixed - len(metrics)
+    remarks = _remarks(drawing.remarks, width, spare, least)
+    # What room is left over makes lanes taller, the first ones first.
+    lanes = len(drawing.gauges) + len(metrics)
+    more, further = divmod(max(spare - len(remarks), 0), max(lanes, 1))
+    heights = [min(1 + more + (place < further), TALLEST) for place in range(lanes)]
+    painter = _Painter(drawing, room, {} if memory is None else memory)
+
+    below = [line for gauge, its in zip(metrics, heights[len(drawing.gauges) :], strict=True)
+             for line in painter.gauge(gauge, its)]  # fmt: skip
+    if room and drawing.axis is not None:
+        below.append(((" " * (width - room), ""), *axis_line(drawing.axis, room)))
+    below += remarks
+    below = below if len(below) < height else below[: height // 2]
+
+    rows: list[tuple[int, Gauge | str]] = list(zip(heights, drawing.gauges, strict=False))
+    rows[drawing.marks_at : drawing.marks_at] = [(1, reason) for reason in drawing.reasons]
+    shown = max(height - len(below), 0)
+    top = max(0, min(top, sum(its for its, _ in rows) - shown))
+    above: list[Line] = []
+    skipped = 0
+    for its, row in rows:
+        if skipped + its <= top:  # scrolled away
+            skipped += its
+        elif len(above) < shown + top - skipped:
+            above += painter.gauge(row, its) if isinstance(row, Gauge) else [painter.marks(row)]
+    return [*above[top - skipped : top - skipped + shown], *below], top
+
+
+def _remarks(remarks: Sequence[Piece], width: int, spare: int, least: int) -> list[Line]:
+    """As many as there is room for; what is grave has some in any case."""
+    lines: list[Line] = []
+    for said, role in remarks:
+        room = spare if role == "dim" else max(spare, least)
+        texts = wrap(said, width)
+        if role != "dim" or len(lines) + len(texts) <= room:
+            lines += [((text, role),) for text in texts][: max(room - len(lines), 0)]
+    return lines
+
+
+class _Painter:
+    """Draws lanes `room` columns wide; where there is no room, only what they say."""
+
+    def __init__(self, drawing: Drawing, room: int, memory: dict[str, Columns]) -> None:
+        self._drawing, self._room, self._memory = drawing, room, memory
+
+    def gauge(self, gauge: Gauge, tall: int) -> list[Line]:
+        names = self._drawing.names
+        whose = f" {gauge.whose}" if gauge.whose else ""
+        told: Line = (
+            (fit(gauge.name, names - len(whose)) + whose, "dim"),
+            (fit(gauge.value, _VALUE, right=True), gauge.value_role),
+        )
+        if not self._room or self._drawing.axis is None or gauge.course is None:
+            return [*[()] * (tall - 1), told]
+        known = self._memory.setdefault(gauge.key, Columns())
+        spans = known.of(gauge.course, self._drawing.axis, self._room)
+        *upper, lowest = lane(spans, gauge.bottom, gauge.top, tall)
+        blank = " " * (names + _VALUE + _GAP)
+        return [*(((blank, ""), (row, gauge.role)) for row in upper), (*told, (" " * _GAP, ""), (lowest, gauge.role))]
+
+    def marks(self, reason: str) -> Line:
+        held = self._drawing.held
+        now = held[-1].reasons if held else None
+        told: Line = (
+            (fit(gpu_words.reason(reason) if reason else "held back", self._drawing.names), "dim"),
+            (fit("now" if reason and now is not None and reason in now else "", _VALUE, right=True), "warn"),
+        )
+        if not self._room or self._drawing.axis is None:
+            return told
+        return (*told, (" " * _GAP, ""), *marks(held, reason, self._drawing.axis, self._room))
+
+
+def _axis(snapshot: Snapshot) -> TimeAxis | None:
+    """The time of the run; None where nobody knows when it began."""
+    status = snapshot.status
+    start = status.started or status.created if status is not None else None
+    if start is None:
+        return None
+    if snapshot.live:
+        return time_axis(start, snapshot.taken, live=True)
+    ended = status.ended if status is not None else None
+    return time_axis(start, ended or snapshot.gauges.t or start, live=False)
+
+
+# A GPU ----------------------------------------------------------------------------------------------------------------
+
+
+def gpu_title(snapshot: Snapshot, gpu: GpuGauges) -> str:
+    """`GPU 0 · RTX 4080 · rank 0`."""
+    parts = [f"GPU {gpu.index}"]
+    parts += gpu_words.of_host(snapshot.machine, [gpu.index]).values()
+    ranks = [rank for rank, index in gpus_of_ranks(snapshot.machine).items() if index == gpu.index]
+    if ranks:
+        parts.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, sorted(ranks)))}")
+    if len({other.host for other in snapshot.gauges.gpus}) > 1:
+        parts.append(gpu.host)
+    shown = " · ".join(parts)
+    return fit(shown, min(len(shown), 44))
+
+
+def gpu_drawing(snapshot: Snapshot, gpu: GpuGauges) -> Drawing:
+    """One GPU: what was measured, when it was held back, and the run's metrics."""
+    held = tuple(stretch for stretch in gpu.held)
+    reasons = dict.fromkeys(reason for stretch in held for reason in throttle.held_back(stretch.reasons or ()))
+    told = any(stretch.reasons is not None for stretch in held)
+    return Drawing(
+        axis=_axis(snapshot),
+        gauges=_gpu_gauges(gpu),
+        metrics=_metrics(snapshot.curves),
+        held=held,
+        reasons=tuple(reasons) or (("",) if told else ()),
+        remarks=gpu_words.remarks(gpu),
+        marks_at=_CLOCKS_AT,
+    )
+
+
+_CLOCKS_AT = 2
+"""Utilization and clocks, and then at once why those are held back."""
+
+
+def _gpu_gauges(gpu: GpuGauges) -> list[Gauge]:
+    """What the GPU ever told, the most telling first."""
+    now = gpu.latest
+    memory, power = number(now.get("mem_total")), number(now.get("power_limit_w"))
+    gauges = (
+        _gauge(gpu, "util %", "util", words.percent(now.get("util")), 100.0),
+        _clocks(gpu),
+        _gauge(gpu, "power W", "power_w", gpu_words.pair(now, "power_w", "power_limit_w", gpu_words.plain), power),
+        _gauge(gpu, "temp °C", "temp_c", gpu_words.plain(now.get("temp_c")), 100.0, bottom=20.0),
+        _gauge(gpu, "memory GiB", "mem_used", gpu_words.pair(now, "mem_used", "mem_total", gpu_words.gib), memory),
+        *(
+            _gauge(gpu, f"{link} {way}", f"{link.lower()}_{way}", gpu_words.rate(now.get(f"{link.lower()}_{way}")))
+            for link in ("PCIe", "NVLink")
+            for way in ("rx", "tx")
+        ),
+    )
+    return [gauge for gauge in gauges if gauge is not None]
+
+
+def _gauge(
+    gpu: GpuGauges, name: str, field: str, value: str, top: float | None = None, *, bottom: float = 0.0
+) -> Gauge | None:
+    """A lane up to `top`, or to a round number above all that was measured; None where nothing ever was."""
+    course = gpu.courses.get(field)
+    if course is None:
+        return None
+    role = "bad" if gpu.silence else "strong"
+    return Gauge(name, value, course, bottom, top or _round_out(_highest(course)), value_role=role, key=field)
+
+
+def _clocks(gpu: GpuGauges) -> Gauge | None:
+    """What counts is how far clocks come down under load: those of an idle GPU lie at the bottom."""
+    highest = _highest(gpu.courses.get("sm_mhz"))
+    return _gauge(gpu, "SM MHz", "sm_mhz", gpu_words.plain(gpu.latest.get("sm_mhz")), highest, bottom=0.75 * highest)
+
+
+def _highest(course: Course | None) -> float:
+    return course.bounds.high if course is not None and course.bounds is not None else 0.0
+
+
+def _round_out(highest: float) -> float:
+    """A round number at or above, so that a growing value seldom changes the lane's scale."""
+    scale = charts.fit([0.0, highest], round_out=True) if highest > 0 else None
+    return scale.high if scale is not None else 1.0
+
+
+def _metrics(curves: Sequence[Curve]) -> list[Gauge]:
+    """The run's first metrics over time, of the lowest rank that reports each."""
+    chosen: dict[str, Curve] = {}
+    for curve in curves:
+        if curve.timed is not None and (curve.name not in chosen or curve.rank < chosen[curve.name].rank):
+            chosen[curve.name] = curve
+    found = []
+    for name, curve in list(chosen.items())[:METRICS]:
+        bounds = curve.timed.bounds if curve.timed is not None else None
+        scale = charts.fit([bounds.low, bounds.high], round_out=True) if bounds is not None else None
+        value = words.UNKNOWN if curve.latest is None else charts.label(float(f"{curve.latest:.4g}"))
+        unit = f" {curve.unit}" if curve.unit and len(value) + 1 + len(curve.unit) <= _VALUE else ""
+        low, high = (scale.low, scale.high) if scale is not None else (0.0, 1.0)
+        found.append(Gauge(name, value + unit, curve.timed, low, high, role="metric", key=f"metric {name}"))
+    return found
+
+
+# The ranks ------------------------------------------------------------------------------------------------------------
+
+
+def ranks_drawing(snapshot: Snapshot, width: int) -> Drawing:
+    """Each rank's CPU and memory, the host's CPU, its interfaces, and the run's metrics."""
+    gauges, status = snapshot.gauges, snapshot.status
+    pids = {process.rank: process.pid for process in status.ranks if process.rank is not None} if status else {}
+    on_gpus = is_on_gpus(snapshot)
+    remarks: list[Piece] = [] if on_gpus else [(gloo_words(snapshot), "")]
+    by_rank = {rank.rank: rank for rank in gauges.ranks}
+    ranks = sorted({*by_rank, *pids})
+    if not ranks:
+        remarks.insert(0, ("no rank has been seen yet" if snapshot.live else "no rank was seen", "dim"))
+    found: list[Gauge] = []
+    wide = width >= 60
+    for title, field, write in (
+        ("CPU %", "cpu", words.percent),
+        ("RSS", "rss", words.size),
+        ("GPU mem", "gpu_mem", lambda value: f"{gpu_words.gib(value)} GiB"),
+    ):
+        if field == "gpu_mem" and not any(field in rank.courses for rank in by_rank.values()):
+            continue
+        highest = max((_highest(rank.courses.get(field)) for rank in by_rank.values()), default=0.0)
+        top = max(100.0, _round_out(highest)) if field == "cpu" else _round_out(highest)
+        for place, number_ in enumerate(ranks):
+            rank = by_rank.get(number_)
+            whose = f"{number_:>3}"
+            if wide and field == "cpu":
+                pid = rank.latest.get("pid") if rank is not None else pids.get(number_)
+                whose = f"{f'pid {words.UNKNOWN if pid is None else clean_line(str(pid))}':>12.12}{whose}"
+            gone = rank is not None and snapshot.live and (gauges.t or 0.0) - rank.t > GONE_S
+            value = "gone" if gone else write(rank.latest.get(field)) if rank is not None else words.UNKNOWN
+            course = rank.courses.get(field) if rank is not None else None
+            role = "dim" if gone else "strong"
+            name = title if place == 0 else ""
+            found.append(Gauge(name, value, course, 0.0, top, value_role=role, whose=whose, key=f"{field} {number_}"))
+    for host in gauges.hosts:
+        found += _host_gauges(host, several=len(gauges.hosts) > 1)
+    return Drawing(
+        axis=_axis(snapshot),
+        gauges=found,
+        metrics=_metrics(snapshot.curves),
+        remarks=remarks,
+        names=24 if wide else 11,
+    )
+
+
+def _host_gauges(host: HostGauges, *, several: bool) -> list[Gauge]:
+    latest, courses = host.latest, host.courses
+    found = []
+    if "cpu" in courses:
+        name = f"CPU % {host.host if several else 'host'}"
+        found.append(Gauge(name, words.percent(latest.get("cpu")), courses["cpu"], 0.0, 100.0, key=f"cpu {host.host}"))
+    net = latest.get("net")
+    for name, course in courses.items():
+        way, _, interface = name.partition(" ")
+        if way not in ("rx", "tx") or (interface == "lo" and way == "tx"):
+            continue  # what is sent over the loopback is what it receives
+        highest = _highest(course)
+        if highest < _BUSY_GB_S and interface != "lo":
+            continue
+        rates = net.get(interface) if isinstance(net, dict) else None
+        now = rates.get(way) if isinstance(rates, Mapping) else None
+        shown = "lo GB/s" if interface == "lo" else f"{way} {interface}"
+        key = f"{name} {host.host}"
+        found.append(Gauge(shown, _traffic(now), course, 0.0, _round_out(highest), key=key))
+    return found
+
+
+def _traffic(value: object) -> str:
+    real = number(value)
+    return words.UNKNOWN if real is None else f"{real:.3g}" if real >= 0.01 else f"{real:.4f}"
