@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -59,6 +61,37 @@ def report_spread(name: str, values: Sequence[float], unit: str, **labels: objec
     for stat in ("median", "p10", "p90"):
         report.result(name, getattr(found, stat), unit, stat=stat, **labels)
     return found
+
+
+_noted: set[str] = set()
+
+
+@contextmanager
+def pace(seconds: float) -> Iterator[None]:
+    """Paced compute: makes the block take `seconds`, for its real work and then asleep.
+
+    Asleep it needs no core. So on a few cores many ranks keep time as if each had one of its own, and what is measured
+    shows the schedule and the communication rather than a fight for cores. Numbers won so must be called paced: the
+    first use says so in a note, and another note tells if a block's real work took longer than its pace. CPU only: a
+    GPU has the block's work still before it.
+    """
+    _note_once("paced", "compute is paced: each block takes a nominal time, mostly asleep", rank="0")
+    start = time.perf_counter()
+    yield
+    left = seconds - (time.perf_counter() - start)
+    if left > 0:
+        time.sleep(left)
+    else:
+        sentence = (
+            f"a block paced at {seconds * 1e3:g} ms took {(seconds - left) * 1e3:.3g} ms: its real work is slower"
+        )
+        _note_once("too slow", sentence)
+
+
+def _note_once(what: str, sentence: str, rank: str | None = None) -> None:
+    if what not in _noted and rank in (None, os.environ.get("RANK", "0")):
+        _noted.add(what)
+        report.note(sentence)
 
 
 def _synchronize(device: torch.device) -> None:

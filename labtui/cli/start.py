@@ -39,6 +39,9 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument("--nproc", type=int, metavar="N", help="processes (world size)")
     parser.add_argument("--device", metavar="cpu|cuda")
     parser.add_argument(
+        "--link", metavar="RATE", help="a shaped link between CPU processes, such as 1gbit; none: not the variant's"
+    )
+    parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="an environment variable (repeatable)"
     )
     parser.add_argument("--timeout", type=float, metavar="S", help="time limit in seconds")
@@ -66,6 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     options = Options(
         device=arguments.device,
         nproc=arguments.nproc,
+        link=arguments.link,
         environment=environment,
         timeout_s=arguments.timeout,
         stall_s=arguments.stall,

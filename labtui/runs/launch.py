@@ -11,25 +11,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from labtui.machine.link import PER_RANK, Link, prefix
 from labtui.runs.folder import RunFolder
 from labtui.runs.ladder import RUN_ID, TORCHRUN_GRACE_S
 from labtui.runs.masking import MASK
-from labtui.runs.records import Request
+from labtui.runs.records import Document, Request
 
 REAL_COMMAND = "LABTUI_REAL_COMMAND"
 """Carries a command that holds secrets from the starter to the agent: run.json has it masked, and /proc/PID/environ,
 unlike a command line, is readable by its owner only."""
 
-_OWN = (REAL_COMMAND, RUN_ID, "LABTUI_RUN_DIR", "LABTUI_DEVICE", "LABTUI_RUNTIME_DIR", "LABTUI_AGENT_PID")
+_OWN = (
+    REAL_COMMAND, RUN_ID, "LABTUI_RUN_DIR", "LABTUI_DEVICE", "LABTUI_RUNTIME_DIR", "LABTUI_AGENT_PID", "LABTUI_PROFILE",
+    "LABTUI_LINK", "LABTUI_LINK_RANKS",
+)  # fmt: skip
 
 
 def torchrun_command(
-    python: str, script: Path, nproc: int, parameters: Mapping[str, Any], ranks: Path
+    python: str, script: Path, nproc: int, parameters: Mapping[str, Any], ranks: Path, link: Document | None = None
 ) -> tuple[str, ...]:
-    """torchrun on one node. --standalone takes a free port of its own, so that two runs never collide."""
+    """torchrun on one node. --standalone takes a free port of its own, so that two runs never collide.
+
+    On a link with a rate per rank each rank first enters the namespace where it has that.
+    """
+    enter = ("-m", "labtui.bench.enter") if link is not None and link["model"] == PER_RANK else ()
     return (
         python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc),
-        "--log-dir", str(ranks), "--redirects", "3", str(script), *arguments(parameters),
+        "--log-dir", str(ranks), "--redirects", "3", *enter, str(script), *arguments(parameters),
     )  # fmt: skip
 
 
@@ -91,6 +99,8 @@ def worker_environment(
     environment["LABTUI_AGENT_PID"] = str(os.getpid())
     if request.device is not None:
         environment["LABTUI_DEVICE"] = request.device
+    if request.profile is not None:
+        environment["LABTUI_PROFILE"] = json.dumps(request.profile)
     if runtime is not None:
         environment["LABTUI_RUNTIME_DIR"] = str(runtime)
         before = environment.get("PYTHONPATH")
@@ -141,8 +151,9 @@ def bridge(runtime: Path) -> None:
 
 
 def real_command(environ: Mapping[str, str], request: Request) -> Sequence[str]:
-    """The command to start: the recorded one, or the unmasked one that the starter handed over."""
-    if REAL_COMMAND in environ:
-        command: list[str] = json.loads(environ[REAL_COMMAND])
+    """The command to start: the recorded one, or the unmasked one that the starter handed over; on its link."""
+    command: Sequence[str] = json.loads(environ[REAL_COMMAND]) if REAL_COMMAND in environ else request.command
+    if request.link is None:
         return command
-    return request.command
+    shaped = Link(request.link["rate_bits"], request.link["model"])
+    return (*prefix(shaped, request.nproc or 1), *command)

@@ -116,7 +116,8 @@ class Request(Record):
     fail_fast: bool = False
     quiet_nccl: bool = False
     """NCCL's log settings are left as the user has them."""
-    profile: str | None = None
+    profile: Document | None = None
+    """The machine profile that predictions use (see `profile`)."""
     labtui: str = ""
     git: Document | None = None
     schema: int = SCHEMA
@@ -127,7 +128,7 @@ class Request(Record):
         "parameters": (dict,), "environment": (dict,), "link": (dict, _NONE), "nproc": (int, _NONE),
         "nnodes": (int,), "device": (str, _NONE), "launch": (str,), "directory": (str, _NONE), "limits": (dict,),
         "expect_failure": (list,), "share": (bool,), "queue": (bool,), "fail_fast": (bool,), "quiet_nccl": (bool,),
-        "profile": (str, _NONE), "labtui": (str,), "git": (dict, _NONE), "schema": (int,),
+        "profile": (dict, _NONE), "labtui": (str,), "git": (dict, _NONE), "schema": (int,),
     }  # fmt: skip
 
     @classmethod

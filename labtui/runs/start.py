@@ -21,13 +21,15 @@ from pathlib import Path
 import labtui
 from labtui.catalog import parameters, sources
 from labtui.catalog.manifest import Experiment
-from labtui.machine import host
-from labtui.runs import launch, masking, spawn
+from labtui.machine import host, link
+from labtui.runs import launch, masking, profile, spawn
 from labtui.runs.folder import RunFolder, publish, stage, write_json
 from labtui.runs.records import QUEUED, Document, Limits, Request, Status
 
 COMMAND = "command"
 """The name under which the user's own commands are kept."""
+NO_LINK = "none"
+"""Says that a run is on no shaped link, where its variant would be."""
 
 
 class StartError(ValueError):
@@ -40,6 +42,8 @@ class Options:
 
     device: str | None = None
     nproc: int | None = None
+    link: str | None = None
+    """A shaped link's rate, such as "1gbit", or "none"; None takes the variant's."""
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
     """Another time limit than the experiment's own."""
@@ -66,6 +70,7 @@ def start(
     """
     python = _interpreter(options.python, needs_torch=experiment.launch == "torchrun")
     requests = [_request(experiment, variant, settings, options, python) for variant in variants]
+    requests = [replace(request, profile=profile.newest(root, request)) for request in requests]
     return _publish(root, experiment.name, requests, options.environment)
 
 
@@ -90,6 +95,7 @@ def start_command(root: Path, command: Sequence[str], options: Options, director
         directory=str(directory),
         device=options.device,
         nproc=options.nproc,
+        link=_link(options.link, options.device, None),
         limits=Limits(options.timeout_s, options.stall_s),
         git=_git(directory),
     )
@@ -108,6 +114,7 @@ def rerun(root: Path, folder: RunFolder, settings: Mapping[str, str], options: O
         stall_s=options.stall_s if options.stall_s is not None else before.limits.stall_s,
         device=options.device or before.device,
         nproc=options.nproc or before.nproc,
+        link=options.link or (link.rate_text(before.link["rate_bits"]) if before.link else NO_LINK),
         python=options.python or (before.python if Path(before.python).exists() else None),
     )
     if before.launch == COMMAND:
@@ -136,6 +143,8 @@ def _request(
     if experiment.launch == "python":
         if options.nproc not in (None, 1):
             raise StartError(f"{experiment.name} is one process: --nproc does not apply")
+        if options.link not in (None, NO_LINK):
+            raise StartError(f"{experiment.name} is one process: --link does not apply")
         nproc = 1
     else:
         nproc = parameters.processes(experiment, variant_name, device, gpus, options.nproc)
@@ -148,6 +157,7 @@ def _request(
         environment={**request.environment, **variant.environment, **masking.mask_environment(options.environment)},
         nproc=nproc,
         device=device,
+        link=_link(options.link or variant.link, device, nproc) if experiment.launch == "torchrun" else None,
         launch=experiment.launch,
         # The script's place and the run's folder are filled in when the folder is made.
         command=(str(experiment.main),),
@@ -158,6 +168,26 @@ def _request(
         expect_failure=tuple(variant.expect_failure),
         git=_git(experiment.folder),
     )
+
+
+def _link(asked: str | None, device: str | None, ranks: int | None) -> Document | None:
+    """The shaped link that was asked for, as run.json has it; `ranks` is None for a command, which starts its own.
+
+    It is laid out for a moment to know that it can be had. Raises StartError.
+    """
+    if asked in (None, NO_LINK):
+        return None
+    if device != "cpu":
+        raise StartError(
+            f"a link of {asked} can be had on cpu only (--device cpu): NCCL between GPUs would not go over it"
+        )
+    try:
+        rate = link.parse_rate(asked)
+        if ranks is None:
+            return link.find_bus(rate, "a command of your own starts its ranks itself").document()
+        return link.find(rate, ranks).document()
+    except link.LinkError as error:
+        raise StartError(str(error)) from None
 
 
 def _base(name: str, options: Options, python: str) -> Request:
@@ -208,7 +238,9 @@ def _command(request: Request, folder: RunFolder) -> tuple[str, ...]:
     script = Path(request.command[0])
     if request.launch == "python":
         return launch.python_command(request.python, script, request.parameters)
-    return launch.torchrun_command(request.python, script, request.nproc or 1, request.parameters, folder.ranks)
+    return launch.torchrun_command(
+        request.python, script, request.nproc or 1, request.parameters, folder.ranks, request.link
+    )
 
 
 def _interpreter(asked: str | None, *, needs_torch: bool) -> str:

@@ -26,6 +26,9 @@ _CONSEQUENCE = re.compile(
 _PORT = re.compile(r"(?i)EADDRINUSE|address already in use|cannot assign requested address")
 _PORT_NUMBER = re.compile(r"port[=: ]+(?:number )?(\d{2,5})|:(\d{4,5})\b")
 _FULL = re.compile(r"(?i)no space left on device|disk quota exceeded|ENOSPC")
+_OWN_WORDS = "labtui: "
+_REFUSED = "SystemExit: "
+"""How a script says that it can't do what it was asked for."""
 _NO_TORCH = re.compile(r"No module named '?(torch\b[\w.]*)'?")
 
 
@@ -132,6 +135,8 @@ def describe_check(check: Document) -> str:
 
 def _failure(seen: Seen) -> str:
     """Why it failed: the first cause that can be named."""
+    if seen.output.startswith(_OWN_WORDS):  # what labtui puts before the command has failed (see machine.link)
+        return seen.output.splitlines()[0].removeprefix(_OWN_WORDS)
     everything = seen.output + "\n" + "\n".join(rank.error for rank in seen.ranks)
     failures = [rank for rank in seen.ranks if rank.exit_code is not None]
     root = _root(failures)
@@ -189,6 +194,8 @@ def _cause(rank: RankEnd) -> str:
         return f"was killed by {signal_name(-code)}{_hint(-code)}" + (
             f"; before that: {rank.error}" if rank.error else ""
         )
+    if rank.error.startswith(_REFUSED):
+        return f"refused: {rank.error.removeprefix(_REFUSED)}"
     if rank.error:
         return f"raised {rank.error}"
     return _code(code)

@@ -131,6 +131,11 @@ def test_of_two_causes_the_first_departure_counts() -> None:
     assert failed(RankEnd(0, 2.0, 1, "ValueError: b"), RankEnd(1, 1.0, 3)) == "rank 1 ended with exit code 3"
 
 
+def test_a_script_that_refuses_is_told_from_one_that_fails() -> None:
+    refusal = RankEnd(0, 1.0, 2, "SystemExit: needs 4.1 GB per rank, 3.2 GB are free")
+    assert failed(refusal, RankEnd(1, 2.0, -15)) == "rank 0 refused: needs 4.1 GB per rank, 3.2 GB are free"
+
+
 def test_ranks_that_torchrun_ended_are_not_blamed() -> None:
     assert failed(RankEnd(0, 1.0, -15), RankEnd(1, 2.0, -11)) == "rank 1 was killed by SIGSEGV, a crash in native code"
 
