@@ -6,40 +6,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_nvml import fixture
 from fake_nvml.fixture import FakeNvml
+from gpu_play import CASE, play
 from lab import end, launch, until
 
 from labtui.runs.folder import RunFolder, read_json
 from labtui.runs.records import SUCCEEDED
 
 fake_nvml_library, fake_nvml = fixture.fake_nvml_library, fixture.fake_nvml
-
-CASE = Path(__file__).parents[1] / "data" / "nccl" / "nccl-direct-pointer-trees"
-
-SCRIPT = """
-    import os, sys, time
-    from pathlib import Path
-    from labtui.bench import report
-    run = Path(os.environ["LABTUI_RUN_DIR"])
-    log = os.environ["NCCL_DEBUG_FILE"].replace("%h", "host").replace("%p", str(os.getpid()))
-    text = open(sys.argv[1], "rb").read()
-    middle = text.index(b"\\n", len(text) // 2) + 30     # in the middle of a line
-    with open(log, "ab", buffering=0) as file:
-        file.write(text[:middle])
-        print("half", flush=True)
-        while not (run / "go").exists():
-            time.sleep(0.02)
-        file.write(text[middle:])
-    report.result("bandwidth", 11.25, "GB/s", src=0, dst=1)
-    while not (run / "done").exists():
-        time.sleep(0.02)
-"""
 
 
 def samples(folder: RunFolder) -> list[dict[str, Any]]:
@@ -59,15 +38,7 @@ def nccl_of(folder: RunFolder) -> dict[str, Any]:
 def test_paths_and_gpus_are_followed_while_they_change(
     own_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_nvml: FakeNvml
 ) -> None:
-    for name, value in fake_nvml.environ.items():
-        monkeypatch.setenv(name, value)
-    fake_nvml.script(
-        "gpus 4", "topology pcie", "gpu * name NVIDIA GeForce RTX 5090", "gpu * util 10,55,97!",
-        "gpu 1 throttle 0,0,4!", "lost 2 2",
-    )  # fmt: skip
-    path = tmp_path / "train.py"
-    path.write_text(textwrap.dedent(SCRIPT))
-    folder = launch(own_folders, [sys.executable, str(path), f"{CASE}.log"], device="cuda", nproc=4)
+    folder = play(own_folders, tmp_path, monkeypatch, fake_nvml)
 
     # While it runs: half of the log, the first tick of the curve.
     until(lambda: nccl_of(folder).get("links"), "the first links are known")
