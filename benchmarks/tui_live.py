@@ -82,7 +82,7 @@ class Run:
         held = ("sw_power_cap",) if second % 40 > 25 else ()
         gpus = [
             Reading(
-                index, util=97 - (second + index) % 5, mem_used=11 << 30, mem_total=16 << 30, power_w=210.0 + second % 9,
+                index, util=97 - (second + index) % 5, mem_used=11 << 30, mem_total=16 << 30, power_w=210.0,
                 power_limit_w=320.0, temp_c=60 + second % 3, sm_mhz=2505 - 15 * len(held), pcie_rx=9.5, pcie_tx=9.6,
                 throttle=held,
             ).document()

@@ -20,6 +20,8 @@ from labtui.tui.messages import OLD_S, Machine, MachineRead
 from labtui.tui.watcher import Poller, Post
 
 INTERVAL_S = 1.0
+HOST_S = 5.0
+"""Between two lines about the host, where there is no GPU."""
 FIRST_S = 0.2
 """Between two looks until the first sample is there."""
 SILENCE_S = 10.0
@@ -38,6 +40,7 @@ class LiveRun:
         self.folder, self.experiment = folder, experiment
         self._reader = GaugeReader(folder, from_end=REACH)
         self._document: Document | None = None
+        self._begun = time.monotonic()
 
     def look(self, now: float) -> Machine:
         """Reads on. Never raises for the folder's content."""
@@ -48,7 +51,10 @@ class LiveRun:
             with contextlib.suppress(RecordError):  # it is written when the run has begun
                 found = read_json(self.folder.machine_file)
                 self._document = found if isinstance(found, dict) else None
-        return Machine(now, self._reader.gauges, self._document, self.experiment, errors[0] if errors else "")
+        trouble = errors[0] if errors else ""
+        if not trouble and self._reader.latest is None and time.monotonic() - self._begun > SILENCE_S:
+            trouble = "it has no telemetry"
+        return Machine(now, self._reader.gauges, self._document, self.experiment, trouble)
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -156,6 +162,9 @@ class MachineWatcher(Poller):
         source = self._right_source()
         machine = source.look(time.time())
         news = self._posted is None or machine.gauges.t != self._posted.gauges.t
+        if news and not machine.gauges.gpus and self._posted is not None:
+            # The host alone is a quiet line: it need not flicker.
+            news = machine.taken - self._posted.taken >= HOST_S or self._posted.gauges.t is None
         if self._seen and (news or self._is_changed(machine)):
             self._posted = machine
             self.post(MachineRead(machine))

@@ -31,7 +31,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reading threads look often, so that a test waits for what it waits for, and not for the next look."""
     for name, seconds in (("LIVE_S", 0.1), ("ENDED_S", 0.1), ("LOG_S", 0.05), ("HISTORY_S", 0.1)):
         monkeypatch.setattr(watcher, name, seconds)
-    monkeypatch.setattr(sampling, "INTERVAL_S", 0.1)
+    for name in ("INTERVAL_S", "HOST_S"):
+        monkeypatch.setattr(sampling, name, 0.1)
 
 
 @pytest.fixture(autouse=True)

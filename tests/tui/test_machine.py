@@ -210,6 +210,12 @@ def test_interfaces_that_carry_nothing_are_left_out() -> None:
     assert not any("veth1" in line for line in lines)
 
 
+def test_a_run_on_gpus_that_nobody_could_read_says_why() -> None:
+    run = seen(sample(NOW), machine={"gpus": [], "gpus_why": "driver 535 loaded, library 550: reload the driver"})
+    assert ranks_lines(run)[-1] == "n/a: GPUs (driver 535 loaded, library 550: reload the driver)"
+    assert ranks_lines(seen(sample(NOW), machine=None))[-1] == "n/a: GPUs (its telemetry has none)"
+
+
 def test_no_ranks_are_said() -> None:
     assert "no rank has been seen yet" in ranks_lines(seen(device="cpu"))
     assert "no rank was seen" in ranks_lines(seen(device="cpu", status=Status("failed", NOW, started=NOW)))

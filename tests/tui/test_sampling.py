@@ -120,6 +120,34 @@ def test_a_live_run_is_posted_as_its_telemetry_grows(own_folders: Path) -> None:
         watched(posted, lambda machine: machine.document == MACHINE)
 
 
+def test_a_live_run_without_telemetry_says_so(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "SILENCE_S", 0.0)
+    live = sampling.LiveRun(made_run(own_folders, "running"), "lab_test")
+    while not (seen := live.look(0.0)).trouble:
+        pass
+    assert seen.trouble == "it has no telemetry"
+
+
+def test_a_host_without_gpus_does_not_flicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "HOST_S", 1e9)
+    now = time.time()
+    monkeypatch.setattr(sampling, "COMMAND", says({"machine": {"gpus": []}}, *(sample(now + n) for n in range(5))))
+    posted = Posted()
+    watcher = MachineWatcher(posted.append)
+    watcher.show(True)
+    with at_work(watcher):
+        watcher.follow(None)
+        watched(posted, lambda machine: machine.gauges.t is not None)
+        looks, look = [], watcher.look
+        monkeypatch.setattr(watcher, "look", lambda: (looks.append(1), look())[1])
+        source = watcher._source
+        assert isinstance(source, OwnSampler)
+        source._reader.take(sample(now + 10), "here")
+        while len(looks) < 3:
+            time.sleep(0.005)
+        assert len(posted) <= 3
+
+
 def test_a_sampler_that_ends_or_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for command, trouble in (
         (("true",), "the sampler has ended"),

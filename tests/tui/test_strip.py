@@ -71,6 +71,11 @@ def test_without_a_gpu_there_is_one_quiet_line_with_the_reason() -> None:
     assert "sampler was silent" in lines(machine(sample(NOW), trouble="the sampler was silent for 10 s"))[0]
 
 
+def test_gpus_that_were_not_read_yet_are_not_denied() -> None:
+    assert lines(machine(document=dict(MACHINE)))[0].strip() == "this machine is being looked at"
+    assert lines(machine(trouble="the sampler has ended"))[0].split()[:2] == ["n/a", "the"]
+
+
 def test_what_is_old_shows_its_age() -> None:
     assert "00:12 old" in lines(gpus(reading(0), taken=NOW + 12))[0]
     assert "old" not in lines(gpus(reading(0), taken=NOW + 2))[0]

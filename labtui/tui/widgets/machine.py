@@ -363,6 +363,9 @@ def ranks_drawing(snapshot: Snapshot, width: int) -> Drawing:
     remarks: list[Piece] = [] if on_gpus else [(gloo_words(snapshot), "")]
     by_rank = {rank.rank: rank for rank in gauges.ranks}
     ranks = sorted({*by_rank, *pids})
+    if on_gpus and not gauges.gpus and gauges.t is not None:
+        why = clean_line(str((snapshot.machine or {}).get("gpus_why") or "its telemetry has none"))
+        remarks.append((f"{words.UNKNOWN}: GPUs ({why})", "warn"))
     if not ranks:
         remarks.insert(0, ("no rank has been seen yet" if snapshot.live else "no rank was seen", "dim"))
     found: list[Gauge] = []

@@ -113,7 +113,9 @@ def _host_line(machine: Machine, width: int) -> Line:
     document = machine.document or {}
     why = clean_line(str(document.get("gpus_why") or ""))
     known = machine.document is not None or machine.gauges.t is not None
-    left = "no GPU" + (f": {why}" if why else "") if known else LOOKING
+    # There are GPUs, and no reading of them yet.
+    awaited = bool(document.get("gpus")) or (not known and not machine.trouble)
+    left = LOOKING if awaited else "no GPU" + (f": {why}" if why else "") if known else "n/a"
     shown = fit(left, min(cell_len(left), width - 2))
     right = _joined(_host_facts(machine), width - cell_len(shown) - 5)
     return spread([(" ", ""), (shown, "dim")], [*right, (" ", "")], width)
