@@ -28,6 +28,7 @@ COMMANDS = {
     "note": ("labtui.cli.review", "write a note to a run"),
     "tag": ("labtui.cli.review", "tag a run, or take tags away"),
     "attach": ("labtui.cli.review", "the terminal UI on one run"),
+    "memory": ("labtui.cli.memory", "what a training takes: FLOPs and GPU-hours"),
     "gpus": ("labtui.cli.gpus", "this machine's GPUs, now"),
     "topo": ("labtui.cli.topo", "how this machine's GPUs are joined, or a text of nvidia-smi topo"),
     "nccl": ("labtui.cli.nccl", "the paths in NCCL's logs, and what went wrong"),

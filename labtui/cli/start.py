@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from labtui.catalog import sources
-from labtui.catalog.manifest import Experiment
+from labtui.catalog import parameters, sources
+from labtui.catalog.manifest import Experiment, Variant
 from labtui.cli import output
 from labtui.cli.follow import follow
+from labtui.machine import host
 from labtui.runs import control, find, start
 from labtui.runs.folder import RunFolder, logs_root
 from labtui.runs.records import EXIT_CODES, FAILED, LOST, SUCCEEDED, TIMED_OUT, Status
@@ -98,10 +99,25 @@ def _variants(experiment: Experiment, arguments: argparse.Namespace) -> list[str
     if arguments.variants is None:
         return ["" if arguments.variant == DEFAULT else arguments.variant]
     if arguments.variants == "all":
-        device = arguments.device
-        named = [variant.name for variant in experiment.variants if device is None or device in variant.devices]
-        return ["", *named]
+        return _all_variants(experiment, arguments.device)
     return ["" if name == DEFAULT else name for name in arguments.variants.split(",") if name]
+
+
+def _all_variants(experiment: Experiment, asked: str | None) -> list[str]:
+    """Every variant for this device, the default one first, unless one of the others is the same by a name."""
+    device = parameters.choose_device(experiment, "", asked, host.gpu_count())
+    fitting = [variant for variant in experiment.variants if device in variant.devices]
+    left_out = [variant.name for variant in experiment.variants if variant not in fitting]
+    if left_out:
+        output.say(f"left out, since they do not run on {device}: {', '.join(left_out)}")
+    defaults = {parameter.name: parameter.default_on(device) for parameter in experiment.parameters}
+
+    def changes_nothing(variant: Variant) -> bool:
+        sets = variant.environment or variant.link or variant.processes or variant.expect_failure
+        return not sets and all(defaults[name] == value for name, value in variant.parameters.items())
+
+    names = [variant.name for variant in fitting]
+    return names if any(map(changes_nothing, fitting)) else ["", *names]
 
 
 def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:

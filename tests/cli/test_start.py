@@ -122,6 +122,22 @@ def test_a_group_is_a_list_and_takes_the_gravest_exit_code(capsys: pytest.Captur
     assert documents[0]["group"] == documents[1]["group"] == documents[0]["id"]
 
 
+def test_all_variants_are_those_for_the_device(capsys: pytest.CaptureFixture[str], own_folders: Path) -> None:
+    manifest = own_folders.parent / "own" / "tiny" / "experiment.toml"
+    text = manifest.read_text().replace('devices = ["cpu"]', 'devices = ["cuda", "cpu"]', 1)
+    text = text[: text.index("[variants.waits]")]
+    text += '[variants.fast]\ntitle = "on GPUs"\ndevices = ["cuda"]\n'
+    text += '[variants.small]\ntitle = "s"\nparameters = { size = 1 }\n'
+    manifest.write_text(text)
+    assert main(["run", "tiny", "--variants", "all", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [run["variant"] for run in json.loads(out)] == ["", "small"]
+    assert "left out, since they do not run on cpu: fast" in err
+    manifest.write_text(text + '[variants.usual]\ntitle = "the default by a name"\nparameters = { size = 4 }\n')
+    assert main(["run", "tiny", "--variants", "all", "--json"]) == 0
+    assert [run["variant"] for run in json.loads(capsys.readouterr().out)] == ["small", "usual"]
+
+
 def test_a_time_limit_is_exit_code_124(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "tiny", "--variant", "waits", "--timeout", "0.5"]) == 124
     assert "timed_out" in capsys.readouterr().out
