@@ -20,10 +20,11 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 from labtui.machine import netns
-from labtui.machine.netns import Namespace, NamespaceError
+from labtui.machine.netns import LIMIT_REACHED, Namespace, NamespaceError
 
 PER_RANK, BUS = "per_rank", "bus"
 SLOWEST, FASTEST = 1e6, 100e9
@@ -45,6 +46,7 @@ Large, so that headers and acknowledgements are nothing beside the data, and few
 _HEADER = 64
 """Bytes by which a frame with its Ethernet header may be longer than what IP puts in it, and more than enough."""
 _TOOL_TIMEOUT_S, _ATTEMPT_TIMEOUT_S = 10.0, 20.0
+_FREED_S = 2.0
 
 
 class LinkError(ValueError):
@@ -88,7 +90,17 @@ def find(rate_bits: float, ranks: int) -> Link:
     Raises LinkError, one sentence, where there is none at all.
     """
     refusal = _attempt(PER_RANK, rate_bits, ranks)
-    return find_bus(rate_bits, refusal) if refusal else Link(rate_bits, PER_RANK)
+    if not refusal:
+        return Link(rate_bits, PER_RANK)
+    deadline = time.monotonic() + _FREED_S
+    while True:
+        try:
+            return find_bus(rate_bits, refusal)
+        except LinkError as error:
+            # The kernel frees the namespaces of the first attempt a moment after their processes have ended.
+            if LIMIT_REACHED not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def find_bus(rate_bits: float, why: str) -> Link:

@@ -31,6 +31,10 @@ _SYSCTLS = (
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+LIMIT_REACHED = "the limit of namespaces is reached"
+"""In the words of an error."""
+
+
 class NamespaceError(Exception):
     """The system refuses a namespace. The message says what it answered, and which setting makes it do so."""
 
@@ -100,7 +104,7 @@ def _check(result: int, call: str) -> None:
 
 def _refusal(call: str, number: int) -> NamespaceError:
     # "No space left on device" is how the kernel puts this one.
-    reason = "the limit of namespaces is reached" if number == errno.ENOSPC else os.strerror(number)
+    reason = LIMIT_REACHED if number == errno.ENOSPC else os.strerror(number)
     return NamespaceError(f"{call}: {reason}{forbidding_settings()}")
 
 
