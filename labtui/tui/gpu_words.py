@@ -1,4 +1,7 @@
-"""What is said of GPUs on the screen, in few letters. Pure; takes telemetry and machine documents as they are."""
+"""What is said of GPUs on the screen, in few letters. Pure; takes telemetry and machine documents as they are.
+
+The words of machine/ are imported when a GPU is first spoken of: the first screen comes sooner without them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from typing import Any
 
 from labtui.charts import number
 from labtui.machine import throttle
-from labtui.machine.gpu_processes import outside_words
-from labtui.machine.reading import BY_TURNS, NOT_SUPPORTED, SECOND_NEEDED, SHARED
 from labtui.runs.clean import clean_line
 from labtui.runs.gauges import GpuGauges
 from labtui.runs.records import Document
@@ -32,8 +33,6 @@ REASONS = {
     "reliability": "voltage",
 }
 """Clock-event reasons in a word or two; machine.throttle.WORDS has the sentences."""
-
-SHARED_MEMORY = f"memory {SHARED}"
 
 _FIELDS = {
     "util": "utilization", "mem_used": "memory", "power_w": "power", "temp_c": "temperature", "sm_mhz": "SM clock",
@@ -91,6 +90,13 @@ def held(latest: Mapping[str, Any]) -> Piece:
     return ", ".join(reason(str(name)) for name in throttle.held_back(map(str, reasons))), "warn"
 
 
+def shared_memory(latest: Mapping[str, Any]) -> str:
+    """`memory shared with the host`, of a GPU that has none of its own; else empty."""
+    from labtui.machine.reading import SHARED
+
+    return f"memory {SHARED}" if latest.get("mem_how") == SHARED else ""
+
+
 def silence(gpu: GpuGauges) -> str:
     """`GPU is lost since 12:01:44`: why it tells nothing; empty while it speaks."""
     return f"{clean_line(gpu.silence)} since {time_of_day(gpu.silent_since)}" if gpu.silence else ""
@@ -98,6 +104,9 @@ def silence(gpu: GpuGauges) -> str:
 
 def remarks(gpu: GpuGauges) -> list[Piece]:
     """What else should be known of a GPU, in sentences; the gravest first."""
+    from labtui.machine.gpu_processes import outside_words
+    from labtui.machine.reading import BY_TURNS, NOT_SUPPORTED, SECOND_NEEDED
+
     if gpu.silence:
         return [(f"{UNKNOWN}: {silence(gpu)}", "bad")]
     latest = gpu.latest
@@ -107,8 +116,8 @@ def remarks(gpu: GpuGauges) -> list[Piece]:
         told.append((f"{count(int(xid), 'critical error')}, the last one XID {plain(latest.get('xid_last'))}", "bad"))
     if ecc:
         told.append((f"{count(int(ecc), 'memory error')} that ECC could not correct", "bad"))
-    if latest.get("mem_how") == SHARED:
-        told.append((SHARED_MEMORY, "dim"))
+    if shared_memory(latest):
+        told.append((shared_memory(latest), "dim"))
     if outside:
         told.append((outside_words(int(outside)), "dim"))
     why = latest.get("why")

@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from labtui.runs.folder import RunFolder, read_json
 from labtui.runs.gauges import GaugeReader
 from labtui.runs.records import Document, RecordError
 from labtui.tui.messages import OLD_S, Machine, MachineRead
 from labtui.tui.watcher import Poller, Post
+
+if TYPE_CHECKING:
+    import subprocess
 
 INTERVAL_S = 1.0
 HOST_S = 5.0
@@ -86,6 +89,8 @@ class OwnSampler:
         return Machine(now, self._reader.gauges, self._document, trouble=self._trouble)
 
     def _start(self, clock: float) -> None:
+        import subprocess  # the first screen needs none
+
         try:
             self._process = subprocess.Popen(
                 COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -126,6 +131,8 @@ class OwnSampler:
         process, self._process, self._pending = self._process, None, b""
         if process is None:
             return
+        import subprocess
+
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):

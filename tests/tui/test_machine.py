@@ -16,7 +16,8 @@ from labtui.runs.records import Request, RunProcess, Status
 from labtui.runs.watch import Curve, Snapshot
 from labtui.tui.lanes import MARK
 from labtui.tui.lines import Line, cells
-from labtui.tui.widgets.machine import MachinePane, drawn, gpu_drawing, ranks_drawing
+from labtui.tui.recording import drawn
+from labtui.tui.widgets.machine import MachinePane, gpu_recording, ranks_recording
 
 
 def seen(*samples: dict[str, Any], device: str = "cuda", **fields: Any) -> Snapshot:
@@ -56,7 +57,7 @@ def curve(name: str = "loss", unit: str = "nats", points: int = 60, rank: int = 
 
 
 def gpu_lines(run: Snapshot, index: int = 0, width: int = 82, height: int = 18) -> list[str]:
-    return text(drawn(gpu_drawing(run, run.gauges.gpus[index]), width, height)[0]).split("\n")
+    return text(drawn(gpu_recording(run, run.gauges.gpus[index]), width, height)[0]).split("\n")
 
 
 def row(lines: list[str], name: str) -> str:
@@ -112,6 +113,13 @@ def test_what_else_should_be_known_of_a_gpu_is_said() -> None:
         "memory shared with the host", "2 processes outside this namespace", "n/a: utilization (no idea)",
     ):  # fmt: skip
         assert sentence in told
+
+
+def test_of_several_curves_of_one_name_it_is_said_which_is_shown() -> None:
+    curves = (replace(curve(), labels={"way": "ddp"}), replace(curve(), labels={"way": "hooks"}), curve(rank=1))
+    lines = gpu_lines(seen(*minute(), curves=curves))
+    assert [line.split()[:2] for line in lines if "loss" in line] == [["ddp", "loss"]]
+    assert any(line.startswith("loss") for line in gpu_lines(seen(*minute(), curves=(curve(), curve(rank=1)))))
 
 
 def test_where_there_is_little_room_what_matters_most_stays() -> None:
@@ -171,7 +179,7 @@ def test_a_run_on_the_cpu_shows_no_gpus_even_where_there_are_some() -> None:
 
 
 def ranks_lines(run: Snapshot, width: int = 83, height: int = 20) -> list[str]:
-    return text(drawn(ranks_drawing(run, width), width, height)[0]).split("\n")
+    return text(drawn(ranks_recording(run, width), width, height)[0]).split("\n")
 
 
 def test_ranks_show_cpu_memory_and_the_interface() -> None:
@@ -225,7 +233,7 @@ def test_no_ranks_are_said() -> None:
 def test_of_many_ranks_only_those_on_show_are_drawn() -> None:
     run = seen(*(sample(NOW + n, ranks=64) for n in range(30)), device="cpu")
     memory: dict[str, Any] = {}
-    lines, top = drawn(ranks_drawing(run, 60), 60, 12, 40, memory)
+    lines, top = drawn(ranks_recording(run, 60), 60, 12, 40, memory)
     assert len(lines) == 12 and top == 40
     assert len(memory) <= 12
 
@@ -252,9 +260,9 @@ def hostile() -> Snapshot:
 @pytest.mark.parametrize("height", [1, 3, 9, 30])
 def test_every_line_is_harmless_and_fits(width: int, height: int) -> None:
     for run in (hostile(), seen(*minute(), curves=(curve(),)), seen()):
-        drawings = [gpu_drawing(run, gpu) for gpu in run.gauges.gpus] + [ranks_drawing(run, width)]
-        for drawing in drawings:
-            lines, _ = drawn(drawing, width, height, top=2)
+        recordings = [gpu_recording(run, gpu) for gpu in run.gauges.gpus] + [ranks_recording(run, width)]
+        for recording in recordings:
+            lines, _ = drawn(recording, width, height, top=2)
             check_harmless(lines, max(width, 36))
         pane = MachinePane()
         pane.snapshot = run

@@ -7,29 +7,25 @@ that were held back just then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from labtui import charts
 from labtui.charts import number
 from labtui.machine import throttle
 from labtui.runs.clean import clean_line
 from labtui.runs.envelope import Course
-from labtui.runs.gauges import Gauges, GpuGauges, HostGauges, Stretch
+from labtui.runs.gauges import Gauges, GpuGauges, HostGauges
 from labtui.runs.watch import Curve, Snapshot
 from labtui.tui import gpu_words, words
-from labtui.tui.lanes import Columns, TimeAxis, axis_line, lane, marks, time_axis
-from labtui.tui.lines import Line, Piece, fit, wrap
+from labtui.tui.lanes import Columns, TimeAxis, time_axis
+from labtui.tui.lines import Line, Piece, fit
 from labtui.tui.paths import gloo_words, gpus_of_ranks, is_on_gpus
+from labtui.tui.recording import VALUE, Gauge, Recording, drawn
 from labtui.tui.widgets.pane import Pane
 
 GONE_S = 2.5
 """A rank that is missing from the samples for longer has ended, or can't be looked at any more."""
 METRICS = 2
 """So many of the run's metrics are shown below what was measured."""
-TALLEST = 3
-"""Lines of a lane, where there is much room."""
-_VALUE, _GAP = 10, 2
-_LEAST_LANE = 8
 _BUSY_GB_S = 1e-3
 """An interface that never carried more than this is left out."""
 
@@ -101,8 +97,8 @@ class MachinePane(Pane):
         if self.snapshot is None:
             return []
         gpu = self._gpu
-        drawing = gpu_drawing(self.snapshot, gpu) if gpu is not None else ranks_drawing(self.snapshot, width)
-        lines, self._top = drawn(drawing, width, height, self._top, self._memory)
+        recording = gpu_recording(self.snapshot, gpu) if gpu is not None else ranks_recording(self.snapshot, width)
+        lines, self._top = drawn(recording, width, height, self._top, self._memory)
         return lines
 
     def body(self, width: int) -> Sequence[Line]:
@@ -114,131 +110,6 @@ RANKS = "ranks"
 
 def _name(gpu: GpuGauges) -> str:
     return f"{gpu.host} {gpu.index}"
-
-
-# What is drawn --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Gauge:
-    """A lane: a name, the value now, and how it came to it."""
-
-    name: str
-    value: str
-    course: Course | None
-    bottom: float
-    top: float
-    role: str = "area"
-    value_role: str = "strong"
-    whose: str = ""
-    """At the right of its name: the rank, where there are several lanes of one name."""
-    key: str = ""
-    """Tells it from all others in the pane, for as long as the run goes."""
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """What a pane shows: lanes, when clocks were held back, and remarks."""
-
-    axis: TimeAxis | None
-    gauges: Sequence[Gauge] = ()
-    metrics: Sequence[Gauge] = ()
-    held: Sequence[Stretch] = ()
-    reasons: Sequence[str] = ()
-    """Of which there are lanes of marks; a single empty one says that nothing was held back."""
-    remarks: Sequence[Piece] = ()
-    marks_at: int = 0
-    """Below how many gauges they stand."""
-    names: int = 11
-    """Width of the names."""
-
-
-def drawn(
-    drawing: Drawing, width: int, height: int, top: int = 0, memory: dict[str, Columns] | None = None
-) -> tuple[list[Line], int]:
-    """The lines on show when the upper ones are scrolled to `top`, and where that really is.
-
-    The run's metrics, the axis and remarks stay below. `memory` is what was drawn before: it makes it cheap to draw
-    the same again with something added.
-    """
-    room = width - drawing.names - _VALUE - _GAP
-    if room < _LEAST_LANE or drawing.axis is None:
-        room = 0
-    fixed = len(drawing.gauges) + len(drawing.reasons) + bool(room)
-    least = max(1, height // 6)
-    grave = min(sum(len(wrap(said, width)) for said, role in drawing.remarks if role != "dim"), least)
-    metrics = drawing.metrics if fixed + len(drawing.metrics) + grave <= height else drawing.metrics[:1]
-    spare = height - fixed - len(metrics)
-    remarks = _remarks(drawing.remarks, width, spare, least)
-    # What room is left over makes lanes taller, the first ones first.
-    lanes = len(drawing.gauges) + len(metrics)
-    more, further = divmod(max(spare - len(remarks), 0), max(lanes, 1))
-    heights = [min(1 + more + (place < further), TALLEST) for place in range(lanes)]
-    painter = _Painter(drawing, room, {} if memory is None else memory)
-
-    below = [line for gauge, its in zip(metrics, heights[len(drawing.gauges) :], strict=True)
-             for line in painter.gauge(gauge, its)]  # fmt: skip
-    if room and drawing.axis is not None:
-        below.append(((" " * (width - room), ""), *axis_line(drawing.axis, room)))
-    below += remarks
-    below = below if len(below) < height else below[: height // 2]
-
-    rows: list[tuple[int, Gauge | str]] = list(zip(heights, drawing.gauges, strict=False))
-    rows[drawing.marks_at : drawing.marks_at] = [(1, reason) for reason in drawing.reasons]
-    shown = max(height - len(below), 0)
-    top = max(0, min(top, sum(its for its, _ in rows) - shown))
-    above: list[Line] = []
-    skipped = 0
-    for its, row in rows:
-        if skipped + its <= top:  # scrolled away
-            skipped += its
-        elif len(above) < shown + top - skipped:
-            above += painter.gauge(row, its) if isinstance(row, Gauge) else [painter.marks(row)]
-    return [*above[top - skipped : top - skipped + shown], *below], top
-
-
-def _remarks(remarks: Sequence[Piece], width: int, spare: int, least: int) -> list[Line]:
-    """As many as there is room for; what is grave has some in any case."""
-    lines: list[Line] = []
-    for said, role in remarks:
-        room = spare if role == "dim" else max(spare, least)
-        texts = wrap(said, width)
-        if role != "dim" or len(lines) + len(texts) <= room:
-            lines += [((text, role),) for text in texts][: max(room - len(lines), 0)]
-    return lines
-
-
-class _Painter:
-    """Draws lanes `room` columns wide; where there is no room, only what they say."""
-
-    def __init__(self, drawing: Drawing, room: int, memory: dict[str, Columns]) -> None:
-        self._drawing, self._room, self._memory = drawing, room, memory
-
-    def gauge(self, gauge: Gauge, tall: int) -> list[Line]:
-        names = self._drawing.names
-        whose = f" {gauge.whose}" if gauge.whose else ""
-        told: Line = (
-            (fit(gauge.name, names - len(whose)) + whose, "dim"),
-            (fit(gauge.value, _VALUE, right=True), gauge.value_role),
-        )
-        if not self._room or self._drawing.axis is None or gauge.course is None:
-            return [*[()] * (tall - 1), told]
-        known = self._memory.setdefault(gauge.key, Columns())
-        spans = known.of(gauge.course, self._drawing.axis, self._room)
-        *upper, lowest = lane(spans, gauge.bottom, gauge.top, tall)
-        blank = " " * (names + _VALUE + _GAP)
-        return [*(((blank, ""), (row, gauge.role)) for row in upper), (*told, (" " * _GAP, ""), (lowest, gauge.role))]
-
-    def marks(self, reason: str) -> Line:
-        held = self._drawing.held
-        now = held[-1].reasons if held else None
-        told: Line = (
-            (fit(gpu_words.reason(reason) if reason else "held back", self._drawing.names), "dim"),
-            (fit("now" if reason and now is not None and reason in now else "", _VALUE, right=True), "warn"),
-        )
-        if not self._room or self._drawing.axis is None:
-            return told
-        return (*told, (" " * _GAP, ""), *marks(held, reason, self._drawing.axis, self._room))
 
 
 def _axis(snapshot: Snapshot) -> TimeAxis | None:
@@ -269,12 +140,12 @@ def gpu_title(snapshot: Snapshot, gpu: GpuGauges) -> str:
     return fit(shown, min(len(shown), 44))
 
 
-def gpu_drawing(snapshot: Snapshot, gpu: GpuGauges) -> Drawing:
+def gpu_recording(snapshot: Snapshot, gpu: GpuGauges) -> Recording:
     """One GPU: what was measured, when it was held back, and the run's metrics."""
-    held = tuple(stretch for stretch in gpu.held)
+    held = gpu.held
     reasons = dict.fromkeys(reason for stretch in held for reason in throttle.held_back(stretch.reasons or ()))
     told = any(stretch.reasons is not None for stretch in held)
-    return Drawing(
+    return Recording(
         axis=_axis(snapshot),
         gauges=_gpu_gauges(gpu),
         metrics=_metrics(snapshot.curves),
@@ -346,16 +217,19 @@ def _metrics(curves: Sequence[Curve]) -> list[Gauge]:
         bounds = curve.timed.bounds if curve.timed is not None else None
         scale = charts.fit([bounds.low, bounds.high], round_out=True) if bounds is not None else None
         value = words.UNKNOWN if curve.latest is None else charts.label(float(f"{curve.latest:.4g}"))
-        unit = f" {curve.unit}" if curve.unit and len(value) + 1 + len(curve.unit) <= _VALUE else ""
+        unit = f" {curve.unit}" if curve.unit and len(value) + 1 + len(curve.unit) <= VALUE else ""
         low, high = (scale.low, scale.high) if scale is not None else (0.0, 1.0)
-        found.append(Gauge(name, value + unit, curve.timed, low, high, role="metric", key=f"metric {name}"))
+        # Of several curves of one name the first is shown, and it is said which.
+        several = sum(other.name == name and other.rank == curve.rank for other in curves) > 1
+        shown = " ".join([*map(str, curve.labels.values()), name]) if several else name
+        found.append(Gauge(shown, value + unit, curve.timed, low, high, role="metric", key=f"metric {name}"))
     return found
 
 
 # The ranks ------------------------------------------------------------------------------------------------------------
 
 
-def ranks_drawing(snapshot: Snapshot, width: int) -> Drawing:
+def ranks_recording(snapshot: Snapshot, width: int) -> Recording:
     """Each rank's CPU and memory, the host's CPU, its interfaces, and the run's metrics."""
     gauges, status = snapshot.gauges, snapshot.status
     pids = {process.rank: process.pid for process in status.ranks if process.rank is not None} if status else {}
@@ -393,7 +267,7 @@ def ranks_drawing(snapshot: Snapshot, width: int) -> Drawing:
             found.append(Gauge(name, value, course, 0.0, top, value_role=role, whose=whose, key=f"{field} {number_}"))
     for host in gauges.hosts:
         found += _host_gauges(host, several=len(gauges.hosts) > 1)
-    return Drawing(
+    return Recording(
         axis=_axis(snapshot),
         gauges=found,
         metrics=_metrics(snapshot.curves),

@@ -9,7 +9,6 @@ from typing import Any
 from rich.cells import cell_len
 
 from labtui.charts import number
-from labtui.machine.reading import SHARED
 from labtui.runs.clean import clean_line
 from labtui.runs.gauges import GpuGauges, Recent
 from labtui.tui import gpu_words, words
@@ -176,9 +175,8 @@ def _row(gpu: GpuGauges, shown: Sequence[_Column], width: int, several: bool) ->
     ]
     pieces += [(f"  {fit(column.cell(latest), column.width, right=True)}", "") for column in shown]
     held, role = gpu_words.held(latest)
-    remarks = [gpu_words.SHARED_MEMORY] if latest.get("mem_how") == SHARED else []
-    remarks += [clean_line(gpu.host)] if several else []
-    pieces += [("  ", ""), (held, role), ("  " if held and remarks else "", ""), (", ".join(remarks), "dim")]
+    remarks = ", ".join(filter(None, (gpu_words.shared_memory(latest), clean_line(gpu.host) if several else "")))
+    pieces += [("  ", ""), (held, role), ("  " if held and remarks else "", ""), (remarks, "dim")]
     return crop(pieces, width)
 
 

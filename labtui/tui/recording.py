@@ -1,0 +1,141 @@
+"""A recording: lanes of what was measured, marks where clocks were held back, metrics and remarks, as lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labtui.runs.envelope import Course
+from labtui.runs.gauges import Stretch
+from labtui.tui import gpu_words
+from labtui.tui.lanes import Columns, TimeAxis, axis_line, lane, marks
+from labtui.tui.lines import Line, Piece, fit, wrap
+
+TALLEST = 3
+"""Lines of a lane, where there is much room."""
+VALUE = 10
+"""Cells for the value now."""
+_GAP = 2
+_LEAST_LANE = 8
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A lane: a name, the value now, and how it came to it."""
+
+    name: str
+    value: str
+    course: Course | None
+    bottom: float
+    top: float
+    role: str = "area"
+    value_role: str = "strong"
+    whose: str = ""
+    """At the right of its name: the rank, where there are several lanes of one name."""
+    key: str = ""
+    """Tells it from all others in the pane, for as long as the run goes."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a pane shows: lanes, when clocks were held back, and remarks."""
+
+    axis: TimeAxis | None
+    gauges: Sequence[Gauge] = ()
+    metrics: Sequence[Gauge] = ()
+    held: Sequence[Stretch] = ()
+    reasons: Sequence[str] = ()
+    """Of which there are lanes of marks; a single empty one says that nothing was held back."""
+    remarks: Sequence[Piece] = ()
+    marks_at: int = 0
+    """Below how many gauges they stand."""
+    names: int = 11
+    """Width of the names."""
+
+
+def drawn(
+    recording: Recording, width: int, height: int, top: int = 0, memory: dict[str, Columns] | None = None
+) -> tuple[list[Line], int]:
+    """The lines on show when the upper ones are scrolled to `top`, and where that really is.
+
+    The run's metrics, the axis and remarks stay below. `memory` is what was drawn before: it makes it cheap to draw
+    the same again with something added.
+    """
+    room = width - recording.names - VALUE - _GAP
+    if room < _LEAST_LANE or recording.axis is None:
+        room = 0
+    fixed = len(recording.gauges) + len(recording.reasons) + bool(room)
+    least = max(1, height // 6)
+    grave = min(sum(len(wrap(said, width)) for said, role in recording.remarks if role != "dim"), least)
+    metrics = recording.metrics if fixed + len(recording.metrics) + grave <= height else recording.metrics[:1]
+    spare = height - fixed - len(metrics)
+    remarks = _remarks(recording.remarks, width, spare, least)
+    # What room is left over makes lanes taller, the first ones first.
+    lanes = len(recording.gauges) + len(metrics)
+    more, further = divmod(max(spare - len(remarks), 0), max(lanes, 1))
+    heights = [min(1 + more + (place < further), TALLEST) for place in range(lanes)]
+    painter = _Painter(recording, room, {} if memory is None else memory)
+
+    below = [line for gauge, its in zip(metrics, heights[len(recording.gauges) :], strict=True)
+             for line in painter.gauge(gauge, its)]  # fmt: skip
+    if room and recording.axis is not None:
+        below.append(((" " * (width - room), ""), *axis_line(recording.axis, room)))
+    below += remarks
+    below = below if len(below) < height else below[: height // 2]
+
+    rows: list[tuple[int, Gauge | str]] = list(zip(heights, recording.gauges, strict=False))
+    rows[recording.marks_at : recording.marks_at] = [(1, reason) for reason in recording.reasons]
+    shown = max(height - len(below), 0)
+    top = max(0, min(top, sum(its for its, _ in rows) - shown))
+    above: list[Line] = []
+    skipped = 0
+    for its, row in rows:
+        if skipped + its <= top:  # scrolled away
+            skipped += its
+        elif len(above) < shown + top - skipped:
+            above += painter.gauge(row, its) if isinstance(row, Gauge) else [painter.marks(row)]
+    return [*above[top - skipped : top - skipped + shown], *below], top
+
+
+def _remarks(remarks: Sequence[Piece], width: int, spare: int, least: int) -> list[Line]:
+    """As many as there is room for; what is grave has some in any case."""
+    lines: list[Line] = []
+    for said, role in remarks:
+        room = spare if role == "dim" else max(spare, least)
+        texts = wrap(said, width)
+        if role != "dim" or len(lines) + len(texts) <= room:
+            lines += [((text, role),) for text in texts][: max(room - len(lines), 0)]
+    return lines
+
+
+class _Painter:
+    """Draws lanes `room` columns wide; where there is no room, only what they say."""
+
+    def __init__(self, recording: Recording, room: int, memory: dict[str, Columns]) -> None:
+        self._recording, self._room, self._memory = recording, room, memory
+
+    def gauge(self, gauge: Gauge, tall: int) -> list[Line]:
+        names = self._recording.names
+        whose = f" {gauge.whose}" if gauge.whose else ""
+        told: Line = (
+            (fit(gauge.name, names - len(whose)) + whose, "dim"),
+            (fit(gauge.value, VALUE, right=True), gauge.value_role),
+        )
+        if not self._room or self._recording.axis is None or gauge.course is None:
+            return [*[()] * (tall - 1), told]
+        known = self._memory.setdefault(gauge.key, Columns())
+        spans = known.of(gauge.course, self._recording.axis, self._room)
+        *upper, lowest = lane(spans, gauge.bottom, gauge.top, tall)
+        blank = " " * (names + VALUE + _GAP)
+        return [*(((blank, ""), (row, gauge.role)) for row in upper), (*told, (" " * _GAP, ""), (lowest, gauge.role))]
+
+    def marks(self, reason: str) -> Line:
+        held = self._recording.held
+        now = held[-1].reasons if held else None
+        told: Line = (
+            (fit(gpu_words.reason(reason) if reason else "held back", self._recording.names), "dim"),
+            (fit("now" if reason and now is not None and reason in now else "", VALUE, right=True), "warn"),
+        )
+        if not self._room or self._recording.axis is None:
+            return told
+        return (*told, (" " * _GAP, ""), *marks(held, reason, self._recording.axis, self._room))
