@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from labtui.runs import process
+
 
 @pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keeps a test out of the user's files and the user's settings out of the test; returns the logs folder."""
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keeps a test out of the user's files and the user's settings out of the test; gives the logs folder.
+
+    A test that fails may leave a run behind, which would go on for ever: it is ended.
+    """
     for name in list(os.environ):
         if name.startswith(("NCCL_", "GLOO_", "TORCH_", "OMP_", "PET_", "TEXTUAL_", "LABTUI_")):
             monkeypatch.delenv(name)
@@ -21,4 +28,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LABTUI_LOGS", str(logs))
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    return logs
+    yield logs
+    if any(logs.iterdir()):
+        for left in process.carrying("LABTUI_LOGS", str(logs)):
+            process.send(left.pid, left.start, signal.SIGKILL)
