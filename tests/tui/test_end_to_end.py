@@ -79,7 +79,7 @@ def test_a_first_run_is_started_watched_left_and_found_again(tmux: Tmux, own_fol
     tmux.until("Stopped")
     assert tmux.modes() == "0 0 1"
     tmux.keys("clear; fg; echo code=$?", "Enter")
-    tmux.until("succeeded", "gradients equal", "Step time, ms")
+    tmux.until("succeeded", "gradients eq", "Step time, ms")
 
     tmux.keys("q")
     tmux.until("code=0")
@@ -93,7 +93,7 @@ def test_a_first_run_is_started_watched_left_and_found_again(tmux: Tmux, own_fol
     tmux.keys("3")
     tmux.until("ok ddp_by_hand", "checks passed")
     tmux.keys("Enter")
-    tmux.until(name, "gradients equal", "Step time, ms")
+    tmux.until(name, "gradients eq", "Step time, ms")
     tmux.keys("q")
     tmux.until("code=0")
     assert not process.carrying("LABTUI_RUN_ID", name), "nothing of the run is left"
