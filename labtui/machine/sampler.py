@@ -99,7 +99,7 @@ class Sampler:
     """Rank -> when its USS was last asked for."""
 
     def sample(self) -> dict[str, Any]:
-        """One telemetry line, as FORMATS.md has it."""
+        """One telemetry line, as telemetry/HOST.jsonl of a run keeps it."""
         now = time.time()
         counters = host.read_counters(self.watched.torchrun)
         busyness = host.busyness(self._counters, counters)
