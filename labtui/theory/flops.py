@@ -189,4 +189,5 @@ def hidden_share(ready: Sequence[float], transfers: Sequence[float]) -> float:
     Never 1: the last bucket is full only when backward ends. Raises as `exposed_seconds`.
     """
     total = sum(transfers)
-    return 1 - exposed_seconds(ready, transfers) / total if total > 0 else 0.0
+    share = 1 - exposed_seconds(ready, transfers) / total if total > 0 else 0.0
+    return share if share > 1e-9 else 0.0  # the end of backward was added and taken away again: that rounds

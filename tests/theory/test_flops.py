@@ -125,3 +125,8 @@ def test_the_last_bucket_is_never_hidden_and_nothing_is_hidden_twice(pairs):
     exposed = flops.exposed_seconds(ready, transfers)
     assert transfers[-1] - 1e-9 <= exposed <= sum(transfers) + 1e-9
     assert -1e-9 <= flops.hidden_share(ready, transfers) <= 1
+
+
+def test_one_bucket_hides_exactly_nothing_whatever_the_rounding() -> None:
+    for backward in (0.1, 1 / 3, 0.0317, 7.3e-4, 2.2):
+        assert flops.hidden_share([backward], [0.0085598]) == 0.0
