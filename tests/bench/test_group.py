@@ -57,6 +57,7 @@ def test_alone_without_torchrun(script):
     assert "hello: pid" in done.stdout
 
 
+@pytest.mark.slow
 def test_four_ranks_end_clean(script):
     """A normal exit of the interpreter aborts some runs like this one; see group.run."""
     done = run([*TORCHRUN, "--nproc-per-node", "4", script(GREET)])

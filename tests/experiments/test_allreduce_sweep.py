@@ -102,6 +102,7 @@ def test_bare_torchrun_prints_the_table_of_nccl_tests():
     assert "# Out of bounds values : 0 OK" in table
 
 
+@pytest.mark.slow
 @needs_torch
 def test_every_pair_of_ranks_in_both_directions(tmp_path):
     done = main(*SMALL, "collective=pairs", nproc=3, LABTUI_RUN_DIR=str(tmp_path))

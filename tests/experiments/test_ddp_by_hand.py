@@ -104,6 +104,7 @@ def test_a_default_run_proves_counts_and_times_four_ways(tmp_path):
     assert 0 < hidden["ddp"] <= 1
 
 
+@pytest.mark.slow
 @needs_torch
 def test_odd_sizes_on_three_ranks_without_labtui(experiment):
     """Uneven shares put right, in float64, sizes that no rank count divides; bare torchrun prints readable lines."""

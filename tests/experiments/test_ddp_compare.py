@@ -156,6 +156,7 @@ def bare(nproc: int, *settings: str, **environment: str) -> subprocess.Completed
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_torch
 def test_one_bucket_and_autocast_with_a_profile():
     """Without labtui, on a machine whose profile is known: predictions rest on it, and so does MFU."""

@@ -81,6 +81,7 @@ def test_two_processes_measure_compute_link_and_their_balance(own_folders):
     assert found["tflops"]["float32"] == values(document, "best_tflops", dtype="float32")[0]
 
 
+@pytest.mark.slow
 @needs_torch
 def test_four_processes(own_folders):
     document = run(4, dtype="float32")

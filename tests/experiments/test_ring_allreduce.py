@@ -75,6 +75,7 @@ def test_labtui_runs_it_on_four_processes_with_all_checks_and_predictions():
         assert results["speed_over_library", "ring", size] > 0
 
 
+@pytest.mark.slow
 @needs_torch
 def test_two_processes_put_each_step_on_the_timeline(tmp_path):
     done = main(*SMALL, nproc=2, LABTUI_RUN_DIR=str(tmp_path))
