@@ -97,6 +97,10 @@ class Agent:
         if not self._await_turn():
             self.finish(STOPPED, "stopped before it started")
             return
+        taken = self._taken()
+        if taken:
+            self.finish(FAILED, taken)
+            return
         try:
             self._launch()
         except OSError as error:
@@ -122,6 +126,14 @@ class Agent:
                 self.write_status(reason=reason)
             self.waiting.wait(0.5)
         return False
+
+    def _taken(self) -> str:
+        """Who else is on the GPUs that the run wants; empty where they are free."""
+        if not launch.gpus_of(self.request, self.environ):
+            return ""
+        from labtui.runs import foreign  # opens the driver: runs on the CPU need not wait for it
+
+        return foreign.busy(self.request, self.environ)
 
     def _launch(self) -> None:
         self.runtime = spawn.make_runtime(self.folder.id)
