@@ -16,6 +16,8 @@ from typing import Any
 LINEAR, LOG2, LOG10 = "linear", "log2", "log10"
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """A series is told from the others by its letter, never by colour alone."""
+TALL = 18
+"""Lines of a chart that is printed."""
 TOO_LARGE = 1e300
 """Numbers from here on are not drawn: differences between them overflow."""
 TINY = 1e-290
@@ -167,7 +169,8 @@ def text(
     above = [line for line in (f"{title}  ({axes})" if title and axes else title or axes,) if line]
     many = len(series) > 1
     if many:
-        above.append("   ".join(f"{LETTERS[i % 52]} {line.name or 'unnamed'}" for i, line in enumerate(series)))
+        named = ((LETTERS[i % 52], line.name or "unnamed") for i, line in enumerate(series))
+        above.append("   ".join(letter if name == letter else f"{letter} {name}" for letter, name in named))
     below = [f"{left_out} {'point' if left_out == 1 else 'points'} not drawn (no finite number)"] if left_out else []
     if left_out and LINEAR not in (x_scale, y_scale):
         below = [below[0][:-1] + ", or not above 0 on a logarithmic axis)"]

@@ -127,24 +127,26 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             )
 
 
-def allowed_in_an_experiment(name: str) -> bool:
+def allowed_in_an_experiment(name: str, folder: Path) -> bool:
     first, *rest = name.split(".")
     if first == "labtui":
         return rest[:1] in (["bench"], ["theory"])
-    return first == "torch" or first in sys.stdlib_module_names
+    return first == "torch" or first in sys.stdlib_module_names or (folder / f"{first}.py").is_file()
 
 
-MAINS = sorted((CHECKOUT / "experiments").glob("*/main.py"))
+SCRIPTS = sorted((CHECKOUT / "experiments").glob("*/*.py"))
+"""main.py, and what stands beside it."""
 
 
 def test_there_are_experiments_to_look_at() -> None:
-    assert MAINS
+    assert SCRIPTS
 
 
-@pytest.mark.parametrize("path", MAINS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_experiments_import_torch_the_bench_and_theory_only(path: Path) -> None:
-    foreign = [f"line {line}: {name}" for line, name in imported(path) if not allowed_in_an_experiment(name)]
-    assert not foreign, f"{path.parent.name}/main.py imports {', '.join(foreign)}"
+    names = imported(path)
+    foreign = [f"line {line}: {name}" for line, name in names if not allowed_in_an_experiment(name, path.parent)]
+    assert not foreign, f"{path.parent.name}/{path.name} imports {', '.join(foreign)}"
 
 
 @pytest.mark.parametrize(

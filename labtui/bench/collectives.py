@@ -72,7 +72,7 @@ def all_gather(group: Group, size: int, dtype: torch.dtype) -> Operation:
 
     return Operation(
         "all_gather", everyones.nbytes, share, "none", -1, "out-of-place",
-        run=lambda: _all_gather(everyones, mine),
+        run=lambda: all_gather_single(everyones, mine),
         fill=fill,
         outputs=tuple((part, values.of_rank(rank)) for rank, part in enumerate(everyones.split(share))),
     )  # fmt: skip
@@ -89,7 +89,7 @@ def reduce_scatter(group: Group, size: int, dtype: torch.dtype) -> Operation:
 
     return Operation(
         "reduce_scatter", whole.nbytes, share, "sum", -1, "out-of-place",
-        run=lambda: _reduce_scatter(mine, whole),
+        run=lambda: reduce_scatter_single(mine, whole),
         fill=fill,
         outputs=((mine, values.total(offset=group.rank * share)),),
     )  # fmt: skip
@@ -211,8 +211,8 @@ def bytes_needed(name: str, size: int, dtype: torch.dtype, ranks: int, backend: 
 
 
 # torch 2.13 renamed these two; the old names still work in it, with a warning on each rank.
-_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
 def _pattern(group: Group, dtype: torch.dtype) -> exact.Pattern:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
+    parser.add_argument("--names", action="store_true", help="only their names, one a line")
     parser.add_argument("--json", action="store_true", help="one JSON document: a list of all that their manifests say")
 
 
@@ -22,7 +23,9 @@ def main(arguments: argparse.Namespace) -> int:
     found = sources.catalog()
     broken = [one for one in found if isinstance(one, sources.BrokenExperiment)]
     whole = [one for one in found if not isinstance(one, sources.BrokenExperiment)]
-    if arguments.json:
+    if arguments.names:
+        output.print_lines([one.name for one in whole])
+    elif arguments.json:
         output.print_json([*map(_document, whole), *map(_broken_document, broken)])
     else:
         _print(whole)

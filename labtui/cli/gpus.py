@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from labtui.cli import output
-from labtui.runs.clean import clean_line
+from labtui.runs.clean import clean_line, strict
 
 if TYPE_CHECKING:
     from labtui.machine.gpu_processes import Owners
@@ -77,7 +77,7 @@ def _show(gpus: Gpus, arguments: argparse.Namespace) -> None:
         if arguments.watch:
             import json
 
-            print(json.dumps(output.strict(document)), flush=True)
+            print(json.dumps(strict(document)), flush=True)
         else:
             output.print_json(document)
         return

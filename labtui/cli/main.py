@@ -27,14 +27,26 @@ COMMANDS = {
     "rm": ("labtui.cli.review", "delete runs"),
     "note": ("labtui.cli.review", "write a note to a run"),
     "tag": ("labtui.cli.review", "tag a run, or take tags away"),
+    "export": ("labtui.cli.export", "a run as csv, json, a report or a trace"),
     "attach": ("labtui.cli.review", "the terminal UI on one run"),
-    "memory": ("labtui.cli.memory", "what a training takes: FLOPs and GPU-hours"),
+    "memory": ("labtui.cli.memory", "what a training takes: memory, cuts, FLOPs, GPU-hours"),
+    "validate": ("labtui.cli.validate", "published values, ours beside them, and the error"),
+    "simulate": ("labtui.cli.simulate", "pipeline schedules: their Gantt, bubble, memory, and your own beside them"),
     "gpus": ("labtui.cli.gpus", "this machine's GPUs, now"),
     "topo": ("labtui.cli.topo", "how this machine's GPUs are joined, or a text of nvidia-smi topo"),
     "nccl": ("labtui.cli.nccl", "the paths in NCCL's logs, and what went wrong"),
+    "reset": ("labtui.cli.reset", "repair a terminal that a killed program left in a bad state"),
+    "completion": ("labtui.cli.completion", "what a shell needs to complete labtui's commands"),
     "doctor": ("labtui.cli.doctor", "what of this machine would trip up a run"),
 }
 """Command -> its module, and what it is for."""
+
+SCREEN_OPTIONS = {
+    "--ascii": "draw with ASCII only (by itself where the terminal isn't UTF-8)",
+    "--no-mouse": "leave the mouse to the terminal, for selecting text",
+    "--slow-link": "show less often what changes, for a line that can't keep up",
+}
+"""Options of the terminal UI: of `labtui` without a command, and of `labtui attach`."""
 
 OWN_COMMAND = ("run",)
 """Commands that take the user's own command line after `--`, untouched, as `arguments.rest`."""
@@ -103,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(argv: list[str]) -> int:
-    if not argv:
-        return open_tui()
+    if all(argument in SCREEN_OPTIONS for argument in argv):
+        return open_tui(options=argv)
     name, rest = argv[0], argv[1:]
     if name in ("-h", "--help", "help"):
         print(overview())
@@ -114,6 +126,9 @@ def _command(argv: list[str]) -> int:
 
         print(f"labtui {labtui.__version__}")
         return 0
+    if name in SCREEN_OPTIONS:
+        other = next(argument for argument in argv if argument not in SCREEN_OPTIONS)
+        raise UsageError(f"{name} is for the terminal UI, which takes no {other} ({', '.join(SCREEN_OPTIONS)})")
     if name.startswith("-"):
         raise UsageError(f"{name} is no command; options come after it, as in `labtui runs --json`")
     if name not in COMMANDS:
@@ -140,14 +155,16 @@ def _command(argv: list[str]) -> int:
 def overview() -> str:
     """What `labtui --help` prints."""
     width = max(map(len, COMMANDS))
-    lines = ["usage: labtui [COMMAND ...]", "", "Without a command: the terminal UI.", ""]
+    lines = ["usage: labtui [COMMAND ...]", "", "Without a command: the terminal UI, which takes these options.", ""]
+    lines += [f"  {name:<{width}}  {purpose}" for name, purpose in SCREEN_OPTIONS.items()]
+    lines.append("")
     lines += [f"  {name:<{width}}  {purpose}" for name, (_, purpose) in COMMANDS.items()]
     lines += ["", "RUN is a run id, a part of one that fits no other, `last`, `last~1`, or a path of a run folder."]
     lines += ["`labtui COMMAND --help` says more; with --json a command prints one JSON document."]
     return "\n".join(lines)
 
 
-def open_tui(run: Any = None) -> int:
+def open_tui(run: Any = None, options: Sequence[str] = ()) -> int:
     """The terminal UI, on one run's folder if given. Raises UsageError where there is no terminal for it."""
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
     if not terminal or os.environ.get("TERM", "dumb") in ("", "dumb"):
@@ -158,7 +175,9 @@ def open_tui(run: Any = None) -> int:
     gc.disable()  # until the first paint, by when the UI turns it on again: collecting while importing finds nothing
     # By name: the UI stands beside the command line, and no other command may load it.
     tui: Any = import_module("labtui.tui.app")
-    return int(tui.main() if run is None else tui.main(run=run))
+    return int(
+        tui.main(run, ascii="--ascii" in options, mouse="--no-mouse" not in options, slow="--slow-link" in options)
+    )
 
 
 def closest(name: str, known: list[str]) -> str | None:

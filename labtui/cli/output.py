@@ -9,10 +9,10 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labtui.runs.clean import clean_line
+from labtui.runs.clean import clean_line, strict
 
 if TYPE_CHECKING:
     from labtui.runs.folder import RunFolder
@@ -41,78 +41,13 @@ def print_lines(lines: Iterable[str]) -> None:
     print("\n".join(cut(line, width) for line in lines))
 
 
-def strict(value: Any) -> Any:
-    """The same data as every JSON reader takes it: a number that is none (NaN, infinity) is null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value
-
-
-# The document of a run ----------------------------------------------------------------------------------------------
-
-
-def run_document(folder: RunFolder, status: Status | None = None) -> dict[str, Any]:
-    """What --json says of one run; `status` is what is known of it already (default: `state.observe`).
-
-    While no agent has written a last word, checks, predictions and results come from the events so far, and
-    `bad_lines` says how many lines of those could not be read. `error` says what else couldn't: its labels. Raises
-    RecordError where the run itself can't be read.
-    """
-    from labtui.runs.records import LOST, Labels, RecordError
-
-    request = folder.request()
-    if status is None:
-        from labtui.runs import state
-
-        status = state.observe(folder)
-    if status.live or (status.state == LOST and status.ended is None):
-        from labtui.runs import closing
-
-        status = closing.gather(folder, status, request.expect_failure)
-    try:
-        labels, error = folder.labels(), None
-    except RecordError as unreadable:
-        labels, error = Labels(), str(unreadable)
-    return {
-        "id": folder.id,
-        "experiment": request.experiment,
-        "variant": request.variant,
-        "group": request.group,
-        "state": status.state,
-        "reason": status.reason,
-        "exit_code": status.exit_code,
-        "seconds": status.seconds(time.time()),
-        "parameters": request.parameters,
-        "environment": request.environment,
-        "nproc": request.nproc,
-        "device": request.device,
-        "link": request.link,
-        "folder": str(folder.path),
-        "created": request.created,
-        "started": status.started,
-        "ended": status.ended,
-        "host": request.host,
-        "user": request.user,
-        "command": list(request.command),
-        "tags": list(labels.tags),
-        "note": labels.note,
-        "star": labels.star,
-        "processes": [process.document() for process in status.processes],
-        "error": error,
-        "bad_lines": status.events.get("bad_lines", 0),
-        "checks": list(status.checks),
-        "predictions": list(status.predictions),
-        "results": list(status.results),
-    }
+# A run ----------------------------------------------------------------------------------------------
 
 
 def run_report(folder: RunFolder, status: Status | None = None) -> str:
     """The same for people, in lines that fit the terminal. Raises RecordError."""
     from labtui.cli import report
+    from labtui.runs.document import run_document
 
     width = line_width()
     return "\n".join(cut(line, width) for line in report.whole(run_document(folder, status)))

@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         parser.add_argument("--limit", type=count, default=50, metavar="N", help="the newest N (default 50; 0 for all)")
         parser.add_argument("--state", choices=STATES, help="only runs in this state")
         parser.add_argument("--experiment", metavar="NAME", help="only runs of this experiment")
+        parser.add_argument("--ids", action="store_true", help="only their ids, one a line")
     elif command == "rm":
         parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     else:
@@ -43,7 +44,12 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     elif command == "tag":
         parser.add_argument("tags", nargs="+", metavar="TAG")
         parser.add_argument("--remove", action="store_true", help="take these tags away")
-    if command != "attach":
+    if command == "attach":
+        from labtui.cli.main import SCREEN_OPTIONS
+
+        for name, purpose in SCREEN_OPTIONS.items():
+            parser.add_argument(name, dest="options", action="append_const", const=name, default=[], help=purpose)
+    else:
         parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
@@ -71,6 +77,10 @@ def runs(arguments: argparse.Namespace) -> int:
     if _bury_lost(index.root, rows):
         rows = index.newest(*wanted)
     broken = index.broken()
+    if arguments.ids:
+        if rows:
+            output.print_lines([row.id for row in rows])
+        return 0
     if arguments.json:
         documents, vanished = _documents(index.root, rows)
         shown = [] if arguments.experiment or arguments.state else [*broken[:limit], *vanished]
@@ -118,12 +128,13 @@ def _print_rows(rows: Sequence[Row]) -> None:
 
 def _documents(root: Path, rows: Sequence[Row]) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
     """The rows as documents; and those whose folder changed in between so that it can't be read any more."""
+    from labtui.runs.document import run_document
     from labtui.runs.records import RecordError
 
     documents, vanished = [], []
     for row in rows:
         try:
-            documents.append(output.run_document(RunFolder(root / row.id)))
+            documents.append(run_document(RunFolder(root / row.id)))
         except RecordError as error:
             vanished.append((row.id, str(error)))
     return documents, vanished
@@ -194,33 +205,24 @@ def note(arguments: argparse.Namespace) -> int:
 
 
 def tag(arguments: argparse.Namespace) -> int:
-    from dataclasses import replace
+    from labtui.runs import labelling
 
-    tags = [clean_line(text) for text in arguments.tags]
-    if not all(tags):
-        raise ReviewError("a tag needs at least one visible character")
     folder = resolve(arguments.run)
     labels = folder.labels()
-    if arguments.remove:
-        missing = [text for text in tags if text not in labels.tags]
-        if missing:
-            has = f"it has {', '.join(labels.tags)}" if labels.tags else "it has none"
-            raise ReviewError(f"{folder.id} has no tag {missing[0]!r}: {has}")
-        kept = tuple(text for text in labels.tags if text not in tags)
-    else:
-        kept = tuple(dict.fromkeys((*labels.tags, *tags)))
-    return _label(arguments, folder, replace(labels, tags=kept))
+    if not arguments.remove:
+        return _label(arguments, folder, labelling.tagged(labels, arguments.tags))
+    tags = [clean_line(text) for text in arguments.tags]
+    missing = [text for text in tags if text not in labels.tags]
+    if missing:
+        has = f"it has {', '.join(labels.tags)}" if labels.tags else "it has none"
+        raise ReviewError(f"{folder.id} has no tag {missing[0]!r}: {has}")
+    return _label(arguments, folder, labelling.tagged(labels, fewer=tags))
 
 
 def _label(arguments: argparse.Namespace, folder: RunFolder, labels: Labels) -> int:
-    from labtui.runs.folder import write_json
+    from labtui.runs import labelling
 
-    folder.request()  # no labels for what is no run
-    try:
-        "".join((labels.note, *labels.tags)).encode()
-    except UnicodeEncodeError:
-        raise ReviewError("what was typed is no UTF-8") from None
-    write_json(folder.labels_file, labels.document())
+    labelling.write(folder, labels)
     if arguments.json:
         output.print_json({"id": folder.id, **labels.document()})
     else:
@@ -234,4 +236,4 @@ def attach(arguments: argparse.Namespace) -> int:
 
     folder = resolve(arguments.run)
     folder.request()
-    return open_tui(folder)
+    return open_tui(folder, arguments.options)

@@ -8,6 +8,7 @@ from typing import Any
 from labtui.cli import output, report
 from labtui.cli.review import RUN_HELP, resolve
 from labtui.runs import state
+from labtui.runs.document import run_document
 from labtui.runs.folder import RunFolder, read_json
 from labtui.runs.records import EXIT_CODES, LOST, Status
 
@@ -23,7 +24,7 @@ def main(arguments: argparse.Namespace) -> int:
     folder = resolve(arguments.run)
     summary = _stacks(folder) if arguments.stacks else None
     status = _wait(folder) if arguments.wait else _observe(folder)
-    document = output.run_document(folder, status)
+    document = run_document(folder, status)
     if arguments.json:
         output.print_json({**document, "stacks": summary} if arguments.stacks else document)
     else:

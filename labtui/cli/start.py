@@ -13,6 +13,7 @@ from labtui.cli import output
 from labtui.cli.follow import follow
 from labtui.machine import host
 from labtui.runs import control, find, start
+from labtui.runs.document import run_document
 from labtui.runs.folder import RunFolder, logs_root
 from labtui.runs.records import EXIT_CODES, FAILED, LOST, SUCCEEDED, TIMED_OUT, Status
 from labtui.runs.start import Options, StartError
@@ -133,7 +134,7 @@ def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 def _report(folders: Sequence[RunFolder], arguments: argparse.Namespace) -> int:
     group = getattr(arguments, "variants", None) is not None
     if arguments.detach:
-        documents: list[dict[str, Any]] = [output.run_document(folder) for folder in folders]
+        documents: list[dict[str, Any]] = [run_document(folder) for folder in folders]
         if arguments.json:
             output.print_json(documents if group else documents[0])
         else:
@@ -144,7 +145,7 @@ def _report(folders: Sequence[RunFolder], arguments: argparse.Namespace) -> int:
         print(f"started {names} (ctrl-c stops it; closing the terminal does not)", file=sys.stderr)
     ends = follow(folders)
     if arguments.json:
-        documents = [output.run_document(folder) for folder in folders]
+        documents = [run_document(folder) for folder in folders]
         output.print_json(documents if group else documents[0])
     else:
         for folder in folders:
@@ -166,11 +167,11 @@ def _stop(folder: RunFolder, arguments: argparse.Namespace) -> int:
     control.stop(folder)
     if arguments.detach:
         if arguments.json:
-            output.print_json(output.run_document(folder))
+            output.print_json(run_document(folder))
         return 0
     status = follow([folder])[0]
     if arguments.json:
-        output.print_json(output.run_document(folder))
+        output.print_json(run_document(folder))
     else:
         print(f"{folder.id} {status.state}: {status.reason}")
     return EXIT_CODES[status.state]

@@ -1,4 +1,4 @@
-"""Text from ranks, users and files made safe for a terminal: no control character gets through.
+"""Text from ranks, users and files made safe for a terminal: no control character gets through. And numbers for JSON.
 
 A program's output can move the cursor, rename the window, answer on the user's behalf or hide what it says. Only
 colours (SGR sequences) may pass, and only where asked for; every other escape is dropped as a whole. Pure; knows no
@@ -7,7 +7,10 @@ terminal and no run.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 RESET = "\x1b[0m"
 
@@ -49,3 +52,14 @@ def clean_line(text: str) -> str:
 def _kept_colour(match: re.Match[str]) -> str:
     sequence = match.group()
     return sequence if re.fullmatch(_COLOUR, sequence) else ""
+
+
+def strict(value: Any) -> Any:
+    """The same data as every JSON reader takes it: a number that is none (NaN, infinity) is null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    return value

@@ -7,13 +7,17 @@ this labtui or can't be written is left alone, and the folders are read directly
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
+from labtui.runs import query as queries
 from labtui.runs.find import run_names, second_of
+from labtui.runs.query import Query
 from labtui.runs.records import LIVE
 from labtui.runs.rows import Row, look
 from labtui.runs.store import Outdated, Store, Unusable
@@ -68,9 +72,20 @@ class Index:
             self._reader, self.trouble = None, ""
         self._ask(lambda reader: reader.refresh(self._progress))
 
-    def newest(self, limit: int | None = None, experiment: str | None = None, state: str | None = None) -> list[Row]:
-        """The newest `limit` runs (None: all), newest first, each as its folder says now."""
-        return self._ask(lambda reader: reader.newest(limit, experiment, state))
+    def newest(
+        self, limit: int | None = None, experiment: str | None = None, state: str | None = None, *,
+        query: Query | None = None,
+    ) -> list[Row]:  # fmt: skip
+        """The newest `limit` runs (None: all), newest first, each as its folder says now.
+
+        Or those that a query asks for, in its order; `experiment` and `state` are exact, for a query of just them.
+        """
+        wanted = query or queries.of(experiment=experiment, state=state)
+        return self._ask(lambda reader: reader.newest(limit, wanted))
+
+    def matching(self, query: Query) -> int:
+        """How many runs a query finds."""
+        return self._ask(lambda reader: reader.matching(query))
 
     def live(self) -> list[Row]:
         """The runs that are queued, starting or running, newest first."""
@@ -156,13 +171,17 @@ class _Folders:
     def refresh(self, progress: Progress | None) -> None:
         """Nothing is kept that could be out of date."""
 
-    def newest(self, limit: int | None, experiment: str | None, state: str | None) -> list[Row]:
+    def newest(self, limit: int | None, query: Query) -> list[Row]:
+        by_age = query.order == "created" and query.descending
         found: list[Row] = []
         for rows in self._by_second():
-            found += (row for row in rows if experiment in (None, row.experiment) and state in (None, row.state))
-            if limit is not None and len(found) >= limit:
+            found += (row for row in rows if _matches(query, row))
+            if by_age and limit is not None and len(found) >= limit:
                 break
-        return found[:limit]
+        return (found if by_age else queries.in_order(query, found, time.time()))[:limit]
+
+    def matching(self, query: Query) -> int:
+        return sum(_matches(query, row) for rows in self._by_second() for row in rows)
 
     def live(self) -> list[Row]:
         return [row for rows in self._by_second() for row in rows if row.state in LIVE]
@@ -189,3 +208,7 @@ class _Folders:
                 if found.row is not None:
                     rows.append(found.row)
             yield sorted(rows, key=lambda row: (row.created, row.id), reverse=True)
+
+
+def _matches(query: Query, row: Row) -> bool:
+    return query.matches(row, json.loads(row.parameters))

@@ -5,6 +5,7 @@ Knows no index: `index` and `store` keep these rows.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from pathlib import Path
 from labtui.runs.folder import RunFolder
 from labtui.runs.records import LIVE, Labels, RecordError, Request, Status
 
+MOST_PARAMETERS = 1 << 16
+"""Characters; more are no parameters of ours, and would be kept for every run."""
 _BEYOND = 2**63
 """No exit code, process count or time is that large, and SQLite can't keep it."""
 
@@ -39,6 +42,8 @@ class Row:
     tags: tuple[str, ...]
     note: str
     star: bool
+    parameters: str = "{}"
+    """As JSON: few who list runs look into it."""
 
     @property
     def live(self) -> bool:
@@ -145,7 +150,13 @@ def _row(folder: RunFolder, request: Request, status: Status, labels: Labels) ->
         tags=labels.tags,
         note=labels.note,
         star=labels.star,
+        parameters=_parameters(request),
     )
+
+
+def _parameters(request: Request) -> str:
+    text = json.dumps(request.parameters)
+    return text if len(text) <= MOST_PARAMETERS else "{}"
 
 
 def _check_text(what: str, value: object) -> None:

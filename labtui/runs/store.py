@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labtui.runs.find import listing, only_runs
+from labtui.runs.query import WORDS_IN, Query, same_value
 from labtui.runs.records import LIVE, LOST
 from labtui.runs.rows import Look, Row, Stamps, look, stamps
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-VERSION = 1
+VERSION = 2
 """PRAGMA user_version of the files this module writes. A file of another layout must have another one."""
 BUSY_S = 0.25
 """How long another process may hold the file before its `database is locked`."""
@@ -39,7 +40,7 @@ CREATE TABLE runs (
   id TEXT PRIMARY KEY, experiment TEXT NOT NULL, variant TEXT NOT NULL, "group" TEXT, state TEXT NOT NULL,
   reason TEXT NOT NULL, exit_code INTEGER, created REAL NOT NULL, started REAL, ended REAL, nproc INTEGER,
   device TEXT, user TEXT NOT NULL, host TEXT NOT NULL, tags TEXT NOT NULL, note TEXT NOT NULL, star INTEGER NOT NULL,
-  run_ns INTEGER, status_ns INTEGER, labels_ns INTEGER);
+  parameters TEXT NOT NULL, words TEXT NOT NULL, run_ns INTEGER, status_ns INTEGER, labels_ns INTEGER);
 CREATE INDEX by_age ON runs (created DESC, id DESC);
 CREATE INDEX by_experiment ON runs (experiment, created DESC, id DESC);
 CREATE INDEX by_state ON runs (state, created DESC, id DESC);
@@ -47,10 +48,13 @@ CREATE TABLE broken (id TEXT PRIMARY KEY, error TEXT NOT NULL, run_ns INTEGER, s
 """
 _NAMED = ("runs", "broken")
 """The tables that know names. A run is in both if its labels can't be read."""
-_PROPER = 17
-"""The columns of a row proper, in the order of Row's fields; three time stamps follow."""
+_PROPER = 18
+"""The columns of a row proper, in the order of Row's fields; what plain words are looked for in and three time stamps
+follow."""
 _LIVE = "({})".format(", ".join(f"'{state}'" for state in sorted(LIVE)))
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
+_COLUMN_OF = {"took": "coalesce(ended, :now) - started", "tags": "tags", "group": '"group"'}
+"""Where a column is not called as in a query."""
 
 
 class Unusable(Exception):
@@ -73,6 +77,8 @@ class Store:
         except OSError as error:
             raise Unusable(f"the run index can't be written: {error.strerror}: {file.parent}") from error
         self._db = sqlite3.connect(file, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        self._db.create_function("lowered", 1, str.lower, deterministic=True)
+        self._db.create_function("same", 3, _same, deterministic=True)
         try:
             self._prepare()
         except BaseException:
@@ -139,18 +145,21 @@ class Store:
         if settled != self._meta("changed"):
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('changed', ?)", (settled,))
 
-    def newest(self, limit: int | None, experiment: str | None, state: str | None) -> list[Row]:
+    def newest(self, limit: int | None, query: Query) -> list[Row]:
         self._settle()
-        wanted = {"experiment": experiment, "state": state}
-        where = " AND ".join(f"{column} = :{column}" for column, value in wanted.items() if value is not None)
-        query = f"{'WHERE ' + where if where else ''} {_NEWEST_FIRST} LIMIT :limit"
+        where, values = _where(query)
+        rest = f"{where} {_order(query)} LIMIT :limit"
         for _ in range(ROUNDS):
-            found = self._select(query, {**wanted, "limit": -1 if limit is None else limit})
+            found = self._select(rest, {**values, "limit": -1 if limit is None else limit, "now": time.time()})
             changed = [row.id for row, stored in found if not row.live and stamps(self._root, row.id) != stored]
             if not changed:
                 break
             self._write([look(self._root, name) for name in changed])
         return [row for row, _ in found]
+
+    def matching(self, query: Query) -> int:
+        where, values = _where(query)
+        return int(self._db.execute(f"SELECT count(*) FROM runs {where}", values).fetchone()[0])
 
     def live(self) -> list[Row]:
         self._settle()
@@ -197,7 +206,7 @@ class Store:
         with self._transaction():
             self._forget(item.name for item in looks)
             self._db.executemany(
-                f"INSERT INTO runs VALUES ({', '.join('?' * (_PROPER + 3))})",
+                f"INSERT INTO runs VALUES ({', '.join('?' * (_PROPER + 4))})",
                 [_columns(item.row, item.stamps) for item in looks if item.row is not None],
             )
             self._db.executemany(
@@ -234,19 +243,65 @@ class Store:
 
 
 def _columns(row: Row, times: Stamps) -> tuple[Any, ...]:
+    words = "\n".join([*(str(getattr(row, name)) for name in WORDS_IN), *row.tags]).lower()
     return (
         row.id, row.experiment, row.variant, row.group, row.state, row.reason, row.exit_code, row.created, row.started,
-        row.ended, row.nproc, row.device, row.user, row.host, json.dumps(row.tags), row.note, row.star, *times,
+        row.ended, row.nproc, row.device, row.user, row.host, json.dumps(row.tags, ensure_ascii=False), row.note,
+        row.star, row.parameters, words, *times,
     )  # fmt: skip
 
 
 def _row(columns: tuple[Any, ...]) -> tuple[Row, Stamps]:
     try:
-        tags, note, star = columns[14:_PROPER]
-        fields = (*columns[:14], tuple(json.loads(tags)), note, bool(star))
+        tags, note, star, parameters = columns[14:_PROPER]
+        fields = (*columns[:14], tuple(json.loads(tags)), note, bool(star), parameters)
     except (ValueError, TypeError) as error:
         raise Outdated from error
-    return Row(*fields), columns[_PROPER:]
+    return Row(*fields), columns[_PROPER + 1 :]
+
+
+def _where(query: Query) -> tuple[str, dict[str, Any]]:
+    """The query's conditions as SQL. What was typed is in the values, never in the text."""
+    parts, values = [], {}
+    for number, term in enumerate(query.terms):
+        key = f"t{number}"
+        values[key] = term.text
+        column = f'"{term.name}"'
+        if term.kind == "word":
+            part = f"instr(words, :{key}) > 0"
+        elif term.kind == "field":
+            # SQLite's own lower() is faster, and knows ASCII only.
+            lower = "lower" if term.text.isascii() else "lowered"
+            part = f"instr({lower}(coalesce({column}, '')), :{key}) > 0"
+        elif term.kind == "exact":
+            part = f"{column} IS :{key}"
+        elif term.kind == "tag":
+            part = f"EXISTS (SELECT 1 FROM json_each(tags) WHERE lowered(value) = :{key})"
+        elif term.kind == "nproc":
+            part = f"nproc IS CAST(:{key} AS INTEGER)"
+        elif term.kind == "star":
+            part = f"star AND :{key} IS NOT NULL"
+        else:
+            values[f"{key}n"] = term.name
+            part = f"same(parameters, :{key}n, :{key})"
+        parts.append(f"NOT ({part})" if term.negated else f"({part})")
+    return f"WHERE {' AND '.join(parts)}" if parts else "", values
+
+
+def _order(query: Query) -> str:
+    way = "DESC" if query.descending else "ASC"
+    if query.order == "created":
+        return f"ORDER BY created {way}, id {way}"
+    column = _COLUMN_OF.get(query.order, query.order)
+    return f"ORDER BY {column} {way} NULLS LAST, created DESC, id DESC"
+
+
+def _same(parameters: str, name: str, typed: str) -> bool:
+    """For SQLite: whether one of a run's parameters has the value that was typed."""
+    if name not in parameters:  # most have none of that name, and parsing takes longer than looking
+        return False
+    values = json.loads(parameters)
+    return name in values and same_value(values[name], typed)
 
 
 def _changed(root: Path) -> int | None:

@@ -6,6 +6,7 @@ stays bounded: curves keep their envelope, other events their first or newest fe
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -269,6 +270,15 @@ class Watch:
         logs.append(_log("output", self.folder.output))
         logs.append(_log("agent", self.folder.agent_log))
         return tuple(logs)
+
+
+def read_whole(folder: RunFolder) -> Snapshot:
+    """The run as it is now, read to its end, telemetry from its beginning."""
+    watch = Watch(folder, history=True)
+    snapshot = watch.poll(time.time())
+    while snapshot.behind:
+        snapshot = watch.poll(time.time())
+    return snapshot
 
 
 class _Document:

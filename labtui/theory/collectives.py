@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 """Those whose time can be predicted. In send_recv each rank sends to the next and receives from the one before."""
@@ -87,7 +87,8 @@ def chunk_bounds(count: int, ranks: int) -> list[tuple[int, int]]:
         raise ValueError(f"a tensor has at least 0 elements, not {count}")
     each, left_over = divmod(count, ranks)
     sizes = [each + (index < left_over) for index in range(ranks)]
-    return list(pairwise(accumulate(sizes, initial=0)))
+    bounds = list(accumulate(sizes, initial=0))
+    return list(zip(bounds, bounds[1:]))  # noqa: B905, RUF007 - Python 3.9 has neither strict= nor pairwise
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,16 @@ ACTIONS = (
     Action("leave", RUN, "d", "leave", "leave labtui; a running run goes on", command=False),
     Action("open_run", RUNS, "enter", "open", "look at the chosen run"),
     Action("run_again", RUNS, "R", "run again", "start a run like the chosen one"),
-    Action("delete_run", RUNS, "D", "delete", "delete the chosen run's folder (asks first)"),
+    Action("filter", RUNS, "slash", "filter", "show only runs that fit what you type: words, state:failed, width=512"),
+    Action("next_order", RUNS, "o", "sort", "sort by the next column"),
+    Action("turn_order", RUNS, "O", "", "sort the other way round"),
+    Action("mark", RUNS, "space", "mark", "mark the chosen run for a comparison, or take the mark away"),
+    Action("compare", RUNS, "c", "compare", "lay the marked runs side by side, or the group of the chosen one"),
+    Action("star", RUNS, "asterisk", "", "give the chosen run a star, or take it away"),
+    Action("edit_tags", RUNS, "t", "tags", "write the chosen run's tags"),
+    Action("edit_note", RUNS, "n", "note", "write a note to the chosen run"),
+    Action("delete_run", RUNS, "D", "delete", "delete the chosen run's folder when labtui is left"),
+    Action("undo_delete", RUNS, "u", "", "bring back the run that was deleted last"),
     Action("previous_tab", PANE, "left,h,[", "", "the previous chart, GPU, matrix of paths or rank's log"),
     Action("next_tab", PANE, "right,l,]", "next", "the next chart, GPU, matrix of paths or rank's log"),
     Action("follow", PANE, "f", "follow", "follow the log's end, or stop following"),
@@ -66,7 +75,7 @@ ACTIONS = (
 )
 
 _SHOWN_KEYS = {
-    "question_mark": "?", "escape": "esc", "pageup": "page up", "pagedown": "page down",
+    "question_mark": "?", "escape": "esc", "slash": "/", "asterisk": "*", "pageup": "page up", "pagedown": "page down",
     "up": "↑", "down": "↓", "left": "←", "right": "→",
 }  # fmt: skip
 

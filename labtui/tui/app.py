@@ -9,7 +9,9 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,7 +23,7 @@ from textual.filter import LineFilter
 from labtui.catalog.manifest import Experiment
 from labtui.runs.folder import RunFolder, logs_root
 from labtui.runs.records import QUEUED
-from labtui.tui import actions, gpu_words, plain, words, workers
+from labtui.tui import actions, gpu_words, plain, sampling, watcher, words, workers
 from labtui.tui.driver import TolerantDriver
 from labtui.tui.messages import (
     CatalogRead,
@@ -33,7 +35,7 @@ from labtui.tui.messages import (
     MachineRead,
     Noticed,
     RunGrew,
-    RunRemoved,
+    RunLabelled,
     RunStarted,
 )  # fmt: skip
 from labtui.tui.sampling import MachineWatcher
@@ -201,10 +203,9 @@ class LabApp(App[None]):
         self._open(event.folder)
         self._go("run")
 
-    @on(RunRemoved)
-    def _forget_removed(self, event: RunRemoved) -> None:
+    @on(RunLabelled)
+    def _show_labels(self) -> None:
         self.history_watcher.resume()
-        self.runs.notice.say(f"{event.folder.id} is deleted")
 
     @on(Crashed)
     def _end_with(self, event: Crashed) -> None:
@@ -244,10 +245,15 @@ class LabApp(App[None]):
     def _rerun(self, folder: RunFolder) -> None:
         workers.in_thread(self.post_message, lambda: workers.run_again(self.root, folder), must_finish=True)
 
-    @on(RunsScreen.DeleteWanted)
-    def _delete(self, event: RunsScreen.DeleteWanted) -> None:
-        folder = RunFolder(self.root / event.id)
-        workers.in_thread(self.post_message, lambda: workers.delete_run(folder), must_finish=True)
+    @on(RunsScreen.LabelsWanted)
+    def _label(self, event: RunsScreen.LabelsWanted) -> None:
+        folder, change = RunFolder(self.root / event.id), event.change
+        workers.in_thread(self.post_message, lambda: workers.label_run(folder, change), must_finish=True)
+
+    @on(RunsScreen.QueryChanged)
+    def _look_for_runs(self, event: RunsScreen.QueryChanged) -> None:
+        self.history_watcher.limit = FIRST_ROWS
+        self.history_watcher.ask(event.query)
 
     @on(RunScreen.StopWanted)
     def _stop(self) -> None:
@@ -276,7 +282,7 @@ class LabApp(App[None]):
 
     @on(HistoryTable.EndNeared)
     def _read_further_back(self) -> None:
-        if len(self.history.rows) >= self.history_watcher.limit:
+        if len(self.history.listing.rows) >= self.history_watcher.limit:
             self.history_watcher.limit *= 2
             self.history_watcher.resume()
 
@@ -332,11 +338,30 @@ def _collect_garbage_again() -> None:
     gc.enable()
 
 
-def main(run: RunFolder | None = None) -> int:
-    """Shows the terminal UI (on one run, if given) until it is left; returns the exit code."""
+def main(run: RunFolder | None = None, *, ascii: bool = False, mouse: bool = True, slow: bool = False) -> int:
+    """Shows the terminal UI (on one run, if given) until it is left; returns the exit code.
+
+    `slow`: for a line that can't keep up, what changes is shown less often.
+    """
     # `labtui.cli.main` has stopped garbage collection until the first paint.
-    app = LabApp(logs_root(), run, ascii=plain.needs_ascii())
-    app.run()
+    if slow:
+        watcher.slow_down()
+        sampling.slow_down()
+    app = LabApp(logs_root(), run, ascii=ascii or plain.needs_ascii())
+    app.run(mouse=mouse)
+    if not app.return_code:  # a signal is no wish to delete
+        delete_runs(app.root, app.runs.to_delete)
     for line in words.goodbye(app.history.live, time.time()):
         print(line)
     return app.return_code or 0
+
+
+def delete_runs(root: Path, ids: Sequence[str]) -> None:
+    """Deletes the runs that were given up in the Runs, now that nobody can bring them back; says which can't be."""
+    from labtui.runs.control import ControlError, remove
+
+    for id in ids:
+        try:
+            remove(RunFolder(root / id))
+        except ControlError as error:
+            print(f"labtui: {error}", file=sys.stderr)

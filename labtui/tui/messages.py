@@ -14,6 +14,7 @@ from labtui.catalog.manifest import Experiment
 from labtui.catalog.sources import BrokenExperiment
 from labtui.runs.folder import RunFolder
 from labtui.runs.gauges import Gauges
+from labtui.runs.query import Query
 from labtui.runs.records import Document
 from labtui.runs.rows import Row
 from labtui.runs.watch import Snapshot
@@ -35,6 +36,17 @@ class CatalogRead(Streamed):
 
 
 @dataclass(frozen=True)
+class Listing:
+    """The runs that somebody looks for, as far as they were read."""
+
+    rows: tuple[Row, ...] = ()
+    """In the query's order."""
+    matching: int = 0
+    """How many runs the query finds in all."""
+    query: Query = field(default_factory=Query)
+
+
+@dataclass(frozen=True)
 class History:
     """The runs there are, as far as they were asked for."""
 
@@ -47,6 +59,8 @@ class History:
     """Folders that can't be read, each with the reason."""
     trouble: str = ""
     """Why the list may be slow or incomplete, in one sentence."""
+    listing: Listing = field(default_factory=Listing)
+    """What the Runs show of them."""
 
 
 class HistoryRead(Streamed):
@@ -132,8 +146,8 @@ class RunStarted(Message):
         self.folder = folder
 
 
-class RunRemoved(Message):
-    """A run's folder has been deleted."""
+class RunLabelled(Message):
+    """A run's tags, note or star have been written."""
 
     def __init__(self, folder: RunFolder) -> None:
         super().__init__()

@@ -36,6 +36,12 @@ REACH = 1 << 18
 COMMAND = (sys.executable, "-P", "-m", "labtui.machine.sampler", "--interval", str(INTERVAL_S))
 
 
+def slow_down() -> None:
+    """For a slow line: the machine is shown less often."""
+    global INTERVAL_S, HOST_S
+    INTERVAL_S, HOST_S = 3.0, 15.0
+
+
 class LiveRun:
     """The telemetry of somebody's run on this machine."""
 

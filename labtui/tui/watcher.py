@@ -21,10 +21,22 @@ from labtui.catalog.reading import CatalogError
 from labtui.runs import index
 from labtui.runs.find import FindError
 from labtui.runs.folder import RunFolder
+from labtui.runs.query import Query
+from labtui.runs.rows import Row
 from labtui.runs.tail import LogIndex
 from labtui.runs.watch import Snapshot, Watch
 from labtui.tui.guide import guide_markdown, literal
-from labtui.tui.messages import CatalogRead, Crashed, GuideRead, History, HistoryRead, LogRead, LogWindow, RunGrew
+from labtui.tui.messages import (
+    CatalogRead,
+    Crashed,
+    GuideRead,
+    History,
+    HistoryRead,
+    Listing,
+    LogRead,
+    LogWindow,
+    RunGrew,
+)
 
 Entry = Experiment | sources.BrokenExperiment
 Post = Callable[[Message], object]
@@ -43,6 +55,12 @@ IDLE_S = 3600.0
 """Where nothing happens until something is asked for."""
 SMOOTH_LINES = 200
 """Lines read before and after those on the screen, so that scrolling seldom waits."""
+
+
+def slow_down() -> None:
+    """For a slow line: everything is looked at less often, and so sent less often."""
+    global LIVE_S, TICK_S, LOG_S, HISTORY_S
+    LIVE_S, TICK_S, LOG_S, HISTORY_S = 3.0, 3.0, 2.0, 6.0
 
 
 class Poller:
@@ -183,9 +201,15 @@ class HistoryWatcher(Poller):
         super().__init__("history watcher", post)
         self.limit = limit
         """Newest runs to read; more are asked for as somebody scrolls."""
+        self._query = Query()
         self._root = root
         self._index: index.Index | None = None
         self._posted: History | None = None
+
+    def ask(self, query: Query) -> None:
+        """From now on these runs are listed; they are read at once."""
+        self._query = query
+        self.resume()
 
     def look(self) -> float:
         history = self._read()
@@ -200,15 +224,22 @@ class HistoryWatcher(Poller):
                 self._index = index.open_index(self._root)
             else:
                 self._index.refresh()
+            rows, total = tuple(self._index.newest(self.limit)), self._index.count()
             return History(
-                rows=tuple(self._index.newest(self.limit)),
-                total=self._index.count(),
+                rows=rows,
+                total=total,
                 live=tuple(self._index.live()),
                 broken=tuple(self._index.broken()),
                 trouble=self._index.trouble,
+                listing=self._listing(self._index, self._query, rows, total),
             )
         except FindError as error:
             return History(trouble=str(error))
+
+    def _listing(self, opened: index.Index, query: Query, rows: tuple[Row, ...], total: int) -> Listing:
+        if query == Query():
+            return Listing(rows, total, query)
+        return Listing(tuple(opened.newest(self.limit, query=query)), opened.matching(query), query)
 
 
 class CatalogReader(Poller):

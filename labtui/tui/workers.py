@@ -14,8 +14,8 @@ from textual.message import Message
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.reading import CatalogError
 from labtui.runs.folder import RunFolder
-from labtui.runs.records import RecordError
-from labtui.tui.messages import Crashed, Noticed, RunRemoved, RunStarted
+from labtui.runs.records import Labels, RecordError
+from labtui.tui.messages import Crashed, Noticed, RunLabelled, RunStarted
 from labtui.tui.watcher import Post
 
 Work = Callable[[], Message]
@@ -32,11 +32,12 @@ def in_thread(post: Post, work: Work, *, must_finish: bool = False) -> None:
 def _work(post: Post, work: Work) -> None:
     try:
         from labtui.runs.control import ControlError
+        from labtui.runs.labelling import LabelError
         from labtui.runs.start import StartError
 
         try:
             post(work())
-        except (StartError, CatalogError, ControlError, RecordError, OSError) as error:
+        except (StartError, CatalogError, ControlError, LabelError, RecordError, OSError) as error:
             post(Noticed(str(error), bad=True))
     except BaseException as error:  # noqa: BLE001 - the app ends with it; in this thread it would vanish
         post(Crashed(error))
@@ -72,9 +73,9 @@ def take_stacks(folder: RunFolder) -> Message:
     return Noticed(str(summary.get("sentence") or "the stacks were written to the run's folder"))
 
 
-def delete_run(folder: RunFolder) -> Message:
-    """Deletes the run's folder."""
-    from labtui.runs import control
+def label_run(folder: RunFolder, change: Callable[[Labels], Labels]) -> Message:
+    """Changes the run's tags, note or star."""
+    from labtui.runs import labelling
 
-    control.remove(folder)
-    return RunRemoved(folder)
+    labelling.write(folder, change(folder.labels()))
+    return RunLabelled(folder)

@@ -23,7 +23,7 @@ def test_a_table_for_people(labtui: Any, two: list[str]) -> None:
     assert done.code == 0 and "\x1b" not in done.out
     assert f"a  {two[0]}  (baseline)" in done.out and "variant" in done.out
     (row,) = (line for line in done.out.splitlines() if line.startswith("step_time"))
-    assert row.split()[-3:] == ["20", "10", "0.500"]
+    assert row.split()[-4:] == ["20", "10", "-10", "0.500"]
 
 
 def test_one_document_for_programs(labtui: Any, two: list[str]) -> None:

@@ -11,6 +11,9 @@ import labtui as package
 from labtui.cli import main as entry
 from labtui.cli.main import COMMANDS
 
+NOT_JSON = ("attach", "export", "reset", "completion")
+"""A screen, a command with forms of its own, and two that print what is no data."""
+
 
 def test_version_and_help(labtui) -> None:
     assert labtui("--version").out == f"labtui {package.__version__}\n"
@@ -25,7 +28,7 @@ def test_every_command_explains_itself(labtui, command: str) -> None:
     done = labtui(command, "--help")
     assert done.code == 0
     assert done.out.startswith(f"usage: labtui {command} ")
-    assert ("--json" in done.out) == (command != "attach")
+    assert ("--json" in done.out) == (command not in NOT_JSON)
 
 
 def test_an_unknown_command_gets_the_closest(labtui) -> None:
@@ -107,14 +110,20 @@ def test_on_a_terminal_the_ui_opens(labtui, make_run, monkeypatch: pytest.Monkey
     folder = make_run()
     opened = []
     ui = type(sys)("labtui.tui.app")
-    ui.main = lambda run=None: opened.append(run) or 7  # type: ignore[attr-defined]
+    ui.main = lambda run, **options: opened.append((run, *options.values())) or 7  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "labtui.tui.app", ui)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert labtui().code == 7
     assert labtui("attach", "last").code == 7
-    assert opened == [None, folder]
+    assert labtui("--ascii", "--no-mouse").code == 7
+    assert labtui("attach", "last", "--slow-link").code == 7
+    assert opened == [
+        (None, False, True, False), (folder, False, True, False), (None, True, False, False),
+        (folder, False, True, True),
+    ]  # fmt: skip
+    assert labtui("--ascii", "runs").sentence.startswith("--ascii is for the terminal UI, which takes no runs")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labtui.cli import output
+from labtui.runs.clean import strict
+from labtui.runs.document import run_document
 from labtui.runs.folder import write_json
 
 TEXT = st.text(
@@ -93,7 +95,7 @@ def test_any_number_is_some_moment(t: float | None) -> None:
     )
 )
 def test_json_is_what_every_reader_takes(value: object) -> None:
-    json.dumps(output.strict(value), allow_nan=False)
+    json.dumps(strict(value), allow_nan=False)
 
 
 def test_printed_json_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +116,7 @@ def test_the_document_of_an_ended_run_comes_from_its_last_word(make_run) -> None
         status={"checks": checks, "reason": "fine", "events": {"rank0": 1, "bad_lines": 2}},
     )
     folder.rank_events(0).write_text(event("check", name="never read", passed=False))
-    document = output.run_document(folder)
+    document = run_document(folder)
     assert document["checks"] == list(checks)
     assert (document["bad_lines"], document["error"]) == (2, None)
     for key, value in {
@@ -139,7 +141,7 @@ def test_without_a_last_word_the_events_are_read(make_run, state: str) -> None:
     folder.rank_events(1).write_text(
         event("check", 1, name="b", passed=False) + event("prediction", name="p") + '{"torn'
     )
-    document = output.run_document(folder)
+    document = run_document(folder)
     assert [(check["name"], check.get("expected")) for check in document["checks"]] == [("a", None), ("b", False)]
     assert [result["name"] for result in document["results"]] == ["r"]
     assert [prediction["name"] for prediction in document["predictions"]] == ["p"]
@@ -149,11 +151,11 @@ def test_without_a_last_word_the_events_are_read(make_run, state: str) -> None:
 def test_unreadable_labels_hide_no_run(make_run) -> None:
     folder = make_run()
     folder.labels_file.write_text("{")
-    document = output.run_document(folder)
+    document = run_document(folder)
     assert document["error"].startswith("labels.json is no JSON")
     assert (document["tags"], document["note"]) == ([], "")
     write_json(folder.labels_file, {"tags": ["t"]})
-    assert output.run_document(folder)["tags"] == ["t"]
+    assert run_document(folder)["tags"] == ["t"]
 
 
 def test_a_report_is_cleaned_and_says_what_is_unknown(make_run) -> None:

@@ -22,7 +22,7 @@ from labtui.theory.collectives import (
     ring_elements,
     ring_steps,
 )
-from labtui.theory.published_collectives import A100, RTX_4090, SICK
+from labtui.theory.published.collectives import A100, RTX_4090, SICK
 
 
 def ring(ranks: int, chunk: int) -> tuple[list[set[int]], int, int]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labtui.theory import published_collectives as published
 from labtui.theory.collectives import bus_factor
 from labtui.theory.fit import MOST_POINTS, Drop, drops, fit
+from labtui.theory.published import collectives as published
 
 TABLES = json.loads((Path(__file__).parents[1] / "data/vtrain_allreduce.json").read_text())
 CURVES = TABLES["curves"]

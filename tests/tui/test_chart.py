@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labtui.charts import Bar, Series
+from labtui.runs.plots import Plot
 from labtui.tui.lines import Line, cells
-from labtui.tui.plots import Plot
 from labtui.tui.widgets.chart import blocks, draw
 
 ANY = st.none() | st.floats() | st.integers(-5, 5) | st.sampled_from([1e308, 10**400, 5e-324, math.nan, "x"])

@@ -33,7 +33,7 @@ from labtui.runs import control, start
 from labtui.runs.folder import RunFolder, write_json
 from labtui.runs.records import Status
 from labtui.tui import sampling
-from labtui.tui.app import LabApp
+from labtui.tui.app import LabApp, delete_runs
 from labtui.tui.words import goodbye
 
 SIZES = [(80, 24), (120, 40), (40, 12)]
@@ -485,9 +485,14 @@ async def test_the_history_opens_runs_again_and_deletes(
         await pilot.press("escape", "R")
         await until(pilot, lambda: again == [folders[1]], "it is run again")
         await until(pilot, lambda: app.current_mode == "run", "and shown")
-        await pilot.press("3", "D", "y")
-        await until(pilot, lambda: not folders[1].path.exists(), "its folder is deleted")
+        await pilot.press("3", "D")
         await until_shown(pilot, "of 2")
+        await pilot.press("D", "u")
+        await until_shown(pilot, "1 to delete")
+        assert app.runs.to_delete == (folders[1].id,)
+        assert all(folder.path.exists() for folder in folders), "until labtui is left"
+        delete_runs(own_folders, app.runs.to_delete)
+        assert [folder.path.exists() for folder in folders] == [True, False, True]
 
 
 async def test_a_live_run_is_not_deleted(app: LabApp, own_folders: Path) -> None:
@@ -516,6 +521,37 @@ async def test_more_runs_are_read_as_one_scrolls(
             await until(pilot, lambda: len(app.history.rows) == 30, "all rows are read")
             await pilot.press("G")
             await until_shown(pilot, "30 of 30")
+
+
+async def test_runs_are_found_sorted_labelled_and_marked(app: LabApp, own_folders: Path) -> None:
+    folders = [made_run(own_folders, ("succeeded", "failed")[number % 2], number=number) for number in range(4)]
+    async with app.run_test(size=(120, 24)) as pilot:
+        await pilot.press("3")
+        await until_shown(pilot, "1 of 4")
+        await pilot.press("slash", *"state:failed")
+        await until_shown(pilot, "1 of 2 (of 4)")
+        await pilot.press("enter", "down", "asterisk")
+        await until(pilot, lambda: folders[1].labels().star, "it has a star")
+        await pilot.press("t", *"paper v2", "enter")
+        await until_shown(pilot, "#paper #v2")
+        await pilot.press("n", *"the best", "enter")
+        await until_shown(pilot, "#paper #v2 the best")
+        check_lines(app)
+        await pilot.press("escape")
+        await until_shown(pilot, "of 4")
+        await pilot.press("c")
+        await until_shown(pilot, "mark two runs")
+        await pilot.press("g", "space", "space")
+        await until_shown(pilot, "2 marked")
+        assert app.runs.table.marked == [folders[3].id, folders[2].id]
+        await pilot.press("o")
+        await until_shown(pilot, "by experiment ↑")
+        await pilot.press("O")
+        await until_shown(pilot, "by experiment ↓")
+        await pilot.press("slash", *"nosuchrun")
+        await until_shown(pilot, "none (of 4)")
+        await pilot.press("escape")
+        await until_shown(pilot, "of 4")
 
 
 # Everywhere

@@ -18,17 +18,16 @@ import pytest
 
 RESTORED = b"\x1b[?1049l"
 """Leaves the alternate screen."""
-START = [sys.executable, "-c", "import sys; from labtui.cli.main import main; sys.exit(main([]))"]
 
 
 class Terminal:
     """labtui in a pty of 80 x 24."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, *options: str, **environment: str) -> None:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ.update({"TERM": "xterm-256color", **environment})
-            os.execv(START[0], START)
+            os.execv(sys.executable, [sys.executable, "-m", "labtui", *options])
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.output = b""
         self.code: int | None = None
@@ -77,8 +76,8 @@ def terminal(own_folders: Path) -> Iterator[type[Terminal]]:
     opened: list[Terminal] = []
 
     class Ours(Terminal):
-        def __init__(self, **environment: str) -> None:
-            super().__init__(**environment)
+        def __init__(self, *options: str, **environment: str) -> None:
+            super().__init__(*options, **environment)
             opened.append(self)
 
     yield Ours
@@ -127,3 +126,12 @@ def test_without_utf8_every_byte_is_ascii(terminal: type[Terminal]) -> None:
     app.press(b"q")
     assert app.end() == 0
     assert app.output.isascii()
+
+
+def test_options_for_lesser_terminals(terminal: type[Terminal]) -> None:
+    app = terminal("--ascii", "--no-mouse", "--slow-link")
+    app.until(b"leave")
+    app.press(b"q")
+    assert app.end() == 0
+    assert app.output.isascii()
+    assert b"\x1b[?1003h" not in app.output and b"\x1b[?1000h" not in app.output

@@ -16,7 +16,7 @@ from labtui.runs.records import Request, Status
 from labtui.runs.rows import Row
 from labtui.runs.watch import Progress, Snapshot
 from labtui.tui.lines import Line, cells
-from labtui.tui.messages import History, LogWindow
+from labtui.tui.messages import History, Listing, LogWindow
 from labtui.tui.widgets.catalog import tallies
 from labtui.tui.widgets.findings import check_facts, findings
 from labtui.tui.widgets.headline import headline
@@ -205,14 +205,16 @@ def row(number: int, **fields: Any) -> Row:
 @pytest.mark.parametrize("width", WIDTHS[1:])
 def test_rows_of_runs_fit_and_are_harmless(width: int) -> None:
     table = HistoryTable()
-    table.history = History((row(0, experiment=HOSTILE, variant=HOSTILE, reason=HOSTILE, nproc=None),), 1)
+    hostile = row(0, experiment=HOSTILE, variant=HOSTILE, reason=HOSTILE, nproc=None, tags=(HOSTILE,), note=HOSTILE)
+    table.show(History(listing=Listing((hostile,), 1)), NOW)
     for chosen in (False, True):
         check_harmless([table.row(0, width, chosen=chosen), table.header(width)], max(width, 44))
 
 
 def test_a_row_tells_state_time_and_reason() -> None:
     table = HistoryTable()
-    table.history, table.now = History((row(0, state="failed", reason="rank 1 was killed", started=None),), 1), NOW
+    failed = row(0, state="failed", reason="rank 1 was killed", started=None)
+    table.show(History(listing=Listing((failed,), 1)), NOW)
     shown = text([table.row(0, 120, chosen=True)])
     assert shown.startswith("›!! lab_test") and "rank 1 was killed" in shown
 

@@ -16,10 +16,10 @@ from textual.widget import Widget
 
 from labtui.catalog.manifest import Experiment
 from labtui.runs.folder import RunFolder
+from labtui.runs.plots import plots
 from labtui.runs.watch import Snapshot
 from labtui.tui import actions
 from labtui.tui.messages import LogWindow
-from labtui.tui.plots import plots
 from labtui.tui.screens.choose import Confirm
 from labtui.tui.screens.framed import Framed
 from labtui.tui.widgets.chart import ChartPane

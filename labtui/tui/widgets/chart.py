@@ -13,9 +13,9 @@ from rich.cells import cell_len
 
 from labtui import charts
 from labtui.charts import Scale, Series
+from labtui.runs.plots import Plot
 from labtui.tui import words
 from labtui.tui.lines import Line, Piece, cells, crop, fit
-from labtui.tui.plots import Plot
 from labtui.tui.widgets.pane import Pane
 
 SLOWLY_S = 1.5

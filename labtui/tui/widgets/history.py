@@ -6,15 +6,20 @@ from collections.abc import Sequence
 
 from textual.message import Message
 
+from labtui import charts
 from labtui.runs.rows import Row
 from labtui.tui import words
 from labtui.tui.lines import Line, Piece, fit, with_role
 from labtui.tui.messages import History
 from labtui.tui.widgets.pane import Choice
 
+MOST_MARKED = 8
+"""Runs that can be laid side by side."""
+_ARROWS = {True: "↓", False: "↑"}
+
 
 class HistoryTable(Choice):
-    """Runs, newest first."""
+    """The runs that somebody looks for, newest first if nothing else is said."""
 
     title = "Runs"
 
@@ -25,24 +30,38 @@ class HistoryTable(Choice):
         super().__init__(id=id)
         self.history = History()
         self.now = 0.0
+        self.marked: list[str] = []
+        """Ids in the order in which they were marked: the first is the baseline of a comparison."""
+        self.hidden: list[str] = []
+        """Ids of runs that are to be deleted, in the order in which that was said."""
+        self._rows: Sequence[Row] = ()
 
     def show(self, history: History, now: float) -> None:
         """Shows the runs; the cursor stays on its run while that is still there."""
         before = self.chosen
+        same_list = history.listing.query == self.history.listing.query
         self.history, self.now = history, now
-        if before is not None and self.cursor > 0:
+        self.refilter()
+        if before is not None and self.cursor > 0 and same_list:
             self.choose(before.id)
+        elif not same_list:
+            self.cursor = 0
         self.redraw()
+
+    def refilter(self) -> None:
+        """To be called when `hidden` has changed."""
+        hidden = set(self.hidden)
+        rows = self.history.listing.rows
+        self._rows = [row for row in rows if row.id not in hidden] if hidden else rows
 
     @property
     def chosen(self) -> Row | None:
         """The run under the cursor."""
-        rows = self.history.rows
-        return rows[self.cursor] if self.cursor < len(rows) else None
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
     def choose(self, id: str) -> None:
         """Puts the cursor on that run, if it is in the list."""
-        for index, row in enumerate(self.history.rows):
+        for index, row in enumerate(self._rows):
             if row.id == id:
                 self.cursor = index
                 return
@@ -51,46 +70,68 @@ class HistoryTable(Choice):
         facts: list[Piece] = []
         if self.history.broken:
             facts += [(f"{len(self.history.broken)} unreadable", "bad"), (" · ", "dim")]
-        position = f"{self.cursor + 1:,} of {self.history.total:,}" if self.history.rows else "none yet"
+        if self.hidden:
+            facts += [(f"{len(self.hidden)} to delete", "warn"), (" · ", "dim")]
+        if self.marked:
+            facts += [(f"{len(self.marked)} marked", "accent"), (" · ", "dim")]
+        listing = self.history.listing
+        query = listing.query
+        if (query.order, query.descending) != ("created", True):
+            facts += [(f"by {query.order} {_ARROWS[query.descending]}", "accent"), (" · ", "dim")]
+        matching = listing.matching - len(self.hidden)
+        position = f"{self.cursor + 1:,} of {matching:,}" if self._rows else "none"
+        if query.terms:
+            position += f" (of {self.history.total:,})"
+        elif not self._rows:
+            position = "none yet"
         return [*facts, (position, "dim")]
 
     def length(self) -> int:
-        return len(self.history.rows)
+        return len(self._rows)
 
     def header(self, width: int) -> Line:
         return _line(
-            width, "", ("  ", "dim"), "experiment", "variant", "started", "took", "ranks", "what came of it", role="dim"
-        )
+            width, "", ("  ", "dim"), "experiment", "variant", "started", "took", "ranks",
+            "tags, note, what came of it", role="dim",
+        )  # fmt: skip
 
     def row(self, index: int, width: int, *, chosen: bool) -> Line:
-        row = self.history.rows[index]
+        row = self._rows[index]
         ranks = words.UNKNOWN if row.nproc is None else str(row.nproc)
+        pointer = charts.LETTERS[self.marked.index(row.id)] if row.id in self.marked else "›" if chosen else " "
         line = _line(
             width,
-            "›" if chosen else " ",
+            pointer,
             words.mark(row.state),
             row.experiment,
             row.variant or "default",
             words.when(row.created, self.now),
             words.clock(row.seconds(self.now)) if row.started is not None else "",
             ranks,
-            row.reason or words.state_name(row.state),
+            _said(row),
+            star=row.star,
         )
         return with_role(line, "cursor") if chosen else line
 
     def move_to(self, index: int, direction: int = 1) -> None:
         super().move_to(index, direction)
-        if self.cursor + self.rows >= len(self.history.rows) < self.history.total:
+        if self.cursor + self.rows >= len(self._rows) < self.history.listing.matching - len(self.hidden):
             self.post_message(self.EndNeared())
+
+
+def _said(row: Row) -> str:
+    """What a person said about it, then what it says itself."""
+    tags = " ".join(f"#{tag}" for tag in row.tags)
+    return "  ".join(filter(None, (tags, row.note, row.reason or words.state_name(row.state))))
 
 
 def _line(
     width: int, pointer: str, mark: Piece, experiment: str, variant: str, started: str, took: str, ranks: str,
-    reason: str, *, role: str = "",
+    said: str, *, role: str = "", star: bool = False,
 ) -> Line:  # fmt: skip
     """One row: what there is no room for is left out from the right; the experiment always stays."""
     dim = role or "dim"
-    line: list[Piece] = [(fit(pointer, 1), "accent"), mark, (" ", "")]
+    line: list[Piece] = [(fit(pointer, 1), "accent"), mark, ("*" if star else " ", "warn")]
     columns = [
         (experiment, 20 if width >= 60 else max(width - 27, 10), False, role),
         (variant, 16, False, dim),
@@ -106,5 +147,5 @@ def _line(
         line += [(fit(text, size, right=right), its_role), (" ", "")]
     used = 4 + sum(size + 1 for _, size, _, _ in columns)
     if width - used >= 12:
-        line += [(" ", ""), (fit(reason, width - used - 1), dim)]
+        line += [(" ", ""), (fit(said, width - used - 1), dim)]
     return tuple(line)

@@ -45,6 +45,22 @@ class Plot:
         """What is drawn. A curve's points are made here, so that plots that nobody looks at cost nothing."""
         return self.series or tuple(Series(name, curve.points) for name, curve in self.curves)
 
+    def text(self, width: int, height: int, *, ascii: bool = False) -> str:
+        """The chart for reading rather than watching: lines of at most `width` characters, drawn by plotext."""
+        if not self.bars:
+            return charts.text(
+                self.lines, width=width, height=height, title=self.title, x_label=self.x_label, y_label=self.unit,
+                x_scale=self.x_scale, y_scale=self.y_scale, ascii=ascii,
+            )  # fmt: skip
+        names = min(max(len(bar.name) for bar in self.bars), width // 2)
+        lengths = charts.bar_lengths(self.bars, max(width - names - 14, 1))
+        lines = [
+            f"{bar.name[:names]:<{names}} {'#' * round((length or 0) / 8)} "
+            + ("-" if (value := charts.number(bar.value)) is None else charts.label(value))
+            for bar, length in zip(self.bars, lengths, strict=True)
+        ]
+        return "\n".join([f"{self.title}, {self.unit}" if self.unit else self.title, *lines])
+
     @property
     def is_long(self) -> bool:
         """Whether one point more is hardly seen."""

@@ -6,6 +6,10 @@ Facts only: sizes in bytes, times in microseconds, bandwidths in GB/s with GB = 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+
+from labtui.theory.collectives import all_reduce_bytes, bandwidths
+from labtui.theory.published import Value
 
 
 @dataclass(frozen=True)
@@ -88,3 +92,52 @@ RTX_4090 = Curve(
 )
 
 CURVES = (A100, SICK, RTX_4090)
+
+
+# ---- As values to compare.
+
+
+def _bus(curve: Curve, size: int, us: float) -> float:
+    return bandwidths(curve.collective, size, us / 1e6, curve.ranks)[1]
+
+
+def _wire(bus: float, ranks: int, nodes: int) -> float:
+    """GB/s that each GPU of a hierarchical all-reduce really sends between nodes."""
+    return bus * (nodes - 1) / (ranks - 1)
+
+
+def _ring_seconds(gigabytes: float, ranks: int, gb_per_s: float) -> float:
+    return all_reduce_bytes(gigabytes, ranks) / gb_per_s
+
+
+def _share(gb_per_s: float, ceiling: float) -> float:
+    return 100 * gb_per_s / ceiling
+
+
+def values() -> list[Value]:
+    """Bus bandwidths from printed times, and the arithmetic of published texts."""
+    rounded = "half a unit of the last printed digit, and what the time's rounding allows"
+    found = []
+    for curve in CURVES:
+        for size, us, bus in curve.rows:
+            digits = len(f"{us!r}".partition(".")[2]) if isinstance(us, float) else 0
+            tolerance = 0.0051 + bus * 0.5 * 10**-digits / us
+            what = f"{curve.ranks} ranks, {size:,} B, {us:.7g} us"
+            ours = partial(_bus, curve, size, us)
+            found.append(Value("collectives", what, curve.source, bus, "GB/s", tolerance, ours, rounded))
+    lesson = "the lesson on distributed training"
+    ml = "stas00/ml-engineering, network/README.md, at 744d01e1"
+    for gigabytes, seconds in ((3, 0.45), (1.2, 0.18)):
+        what = f"ring of 4, {gigabytes:g} GB over 10 GB/s"
+        found.append(Value("collectives", what, lesson, seconds, "s", 0, partial(_ring_seconds, gigabytes, 4, 10)))
+    for text, bus, wire in (("16 MiB", 64.43, 6.24), ("1 GiB", 361.99, 35.03), ("16 GiB", 381.80, 36.95)):
+        what = f"on each GPU's wire, 4 x 8, {text}"
+        found.append(Value("collectives", what, ml, wire, "GB/s", 0.0051, partial(_wire, bus, 32, 4), rounded))
+    for what, bus, ceiling, share in (
+        ("A100, of NVLink's peak", 234.89, 300, 78),
+        ("H200, ring, of NVLink's peak", 367.61, 450, 82),
+        ("H200, NVLS, of NVLink's peak", 482.26, 450, 107),
+    ):
+        why = "half a unit, and rounding"
+        found.append(Value("collectives", what, ml, share, "%", 0.5, partial(_share, bus, ceiling), why))
+    return found

@@ -9,9 +9,9 @@ from labtui.catalog.manifest import Chart
 from labtui.charts import Bar, Series
 from labtui.runs.envelope import Envelope
 from labtui.runs.folder import RunFolder
+from labtui.runs.plots import MOST_SERIES, plots
 from labtui.runs.records import Status
 from labtui.runs.watch import Curve, Snapshot
-from labtui.tui.plots import MOST_SERIES, plots
 
 
 def snapshot(**fields: Any) -> Snapshot:
