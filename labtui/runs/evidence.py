@@ -14,6 +14,8 @@ from labtui.runs.records import Document, Request, RunProcess
 
 _OUTPUT_END = 256 << 10
 """Bytes of an output that are looked at: errors stand at its end."""
+_REFUSED = 2
+"""Exit code of a script that was given what can't be. torchrun's own is 1."""
 
 
 def gather(
@@ -29,7 +31,7 @@ def gather(
         if request.launch == "python":
             failures = {0: code if code is not None else -os.WTERMSIG(wait_status)}
         ranks = [
-            verdict.RankEnd(number, watch.departed.get(number), failures.get(number), _error_of(folder, rank))
+            verdict.RankEnd(number, watch.departed.get(number), failures.get(number), _error_of(folder, rank, code))
             for number, rank in sorted(watch.ranks.items())
         ]
         ranks += [verdict.RankEnd(number, None, failures[number]) for number in failures.keys() - watch.ranks.keys()]
@@ -45,12 +47,17 @@ def gather(
     )
 
 
-def _error_of(folder: RunFolder, rank: RunProcess) -> str:
+def _error_of(folder: RunFolder, rank: RunProcess, exit_code: int | None) -> str:
     """The rank's error in one line, from torchrun's error file or from what it printed."""
     if rank.stderr is None:
         return ""
     stderr = folder.path / rank.stderr
-    return error_file_line(stderr.with_name("error.json")) or verdict.last_traceback(_end_of(stderr))
+    end = _end_of(stderr)
+    error = error_file_line(stderr.with_name("error.json")) or verdict.last_traceback(end)
+    if not error and exit_code == _REFUSED and end.strip():
+        # One process without torchrun has no error file: what a script refuses (see bench.device) stands last there.
+        error = f"SystemExit: {verdict.short(end.strip().splitlines()[-1])}"
+    return error
 
 
 def error_file_line(path: Path) -> str:

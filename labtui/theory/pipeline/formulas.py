@@ -169,6 +169,8 @@ def _why(formula: Formula, timeline: Timeline, devices: int, m: int) -> list[str
     # The orders of split backwards are drawn for equal pieces: with others a device waits where the drawing has no gap.
     if not why and not costs.forward == costs.input == costs.weight:
         why.append("the order is made for F = I = W, and with these costs devices wait in other places")
+    if not why and costs.pair != costs.forward + costs.backward:
+        why.append("an overlapped pair takes another time than F + B, so devices with more pairs work less than others")
     if not why and costs.backward != costs.input + costs.weight:
         why.append("a whole backward B costs another time than I + W")
     return why

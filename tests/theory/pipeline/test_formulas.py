@@ -81,3 +81,10 @@ def test_memory_of_each_worker(name):
     for until_b, until_w in ((1, 1), (1, 0), (34, 32)):
         expected = tuple(worker_memory(name, worker, p, until_b, until_w) for worker in range(p))
         assert peak_memory(order, until_b, until_w) == pytest.approx(expected)
+
+
+def test_pairs_that_overlap_are_named_as_the_reason() -> None:
+    costs = Costs(pair=2.7)
+    found = compare("dualpipe", simulate(build("dualpipe", 8, 20, costs=costs), costs))
+    assert found is not None and found.simulated < found.expected
+    assert len(found.why) == 1 and found.why[0].startswith("an overlapped pair takes another time than F + B")
