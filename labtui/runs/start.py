@@ -10,6 +10,7 @@ import getpass
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from labtui.catalog.manifest import Experiment
 from labtui.machine import host, link
 from labtui.runs import launch, masking, profile, spawn
 from labtui.runs.folder import RunFolder, publish, stage, write_json
+from labtui.runs.ladder import RUN_ID
 from labtui.runs.records import QUEUED, Document, Limits, Request, Status
 
 COMMAND = "command"
@@ -72,6 +74,25 @@ def start(
     requests = [_request(experiment, variant, settings, options, python) for variant in variants]
     requests = [replace(request, profile=profile.newest(root, request)) for request in requests]
     return _publish(root, experiment.name, requests, options.environment)
+
+
+def planned(root: Path, experiment: Experiment, variant: str, settings: Mapping[str, str], options: Options) -> str:
+    """The command that `start` would have its agent start, for a shell; makes nothing. Raises StartError, CatalogError.
+
+    Before it stands what labtui would set in its environment, but for what belongs to the run's own folder: the log of
+    NCCL, and where the ranks report. Their output goes to `ranks` in the working folder instead.
+    """
+    python = _interpreter(options.python, needs_torch=experiment.launch == "torchrun")
+    request = replace(_request(experiment, variant, settings, options, python), quiet_nccl=True)
+    request = replace(request, profile=profile.newest(root, request))
+    here = RunFolder(Path())
+    ours = launch.worker_environment(os.environ, request, here, None)
+    bookkeeping = {RUN_ID, "LABTUI_RUN_DIR", "LABTUI_AGENT_PID"}
+    words = [
+        f"{name}={value}" for name, value in ours.items() if name not in bookkeeping and os.environ.get(name) != value
+    ]
+    command = launch.real_command({}, replace(request, command=_command(request, here)))
+    return shlex.join(["env", *words, *command] if words else command)
 
 
 def start_command(root: Path, command: Sequence[str], options: Options, directory: Path | None = None) -> RunFolder:
@@ -260,8 +281,8 @@ def _interpreter(asked: str | None, *, needs_torch: bool) -> str:
         major, minor, has_torch = done.stdout.split()
     except (OSError, ValueError, subprocess.TimeoutExpired):
         raise StartError(f"--python {asked}: that is no Python interpreter") from None
-    if (int(major), int(minor)) < (3, 9):
-        raise StartError(f"--python {asked}: it is Python {major}.{minor}, experiments need 3.9 or newer")
+    if (int(major), int(minor)) < (3, 10):
+        raise StartError(f"--python {asked}: it is Python {major}.{minor}, experiments need 3.10 or newer")
     if needs_torch and has_torch != "True":
         raise StartError(f"torch is missing in {python}: {advice}")
     return str(Path(python).absolute())

@@ -123,8 +123,8 @@ def memory(
     update = state.total + buckets + way.kept.parameters * total / (1 if way.stage == "ddp" else ranks)
     if offloaded:
         state = state_bytes(0, ranks, way.stage, way.kept)
-        # Gradients go to the host as they come, and AdamW runs there.
-        forward, last, update = forward - kept, gathered + working + whole, 0.0
+        # Gradients go to the host as they come, and AdamW runs there. Their length is found on the GPU.
+        forward, last, update = forward - kept, gathered + working + whole, way.kept.gradients * total / ranks
     return Memory(
         state.parameters, state.gradients, state.optimizer, buckets, gathered, activations, working,
         peak=max(forward, last, update),
