@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labtui.cli.schedule_report import compared
 from labtui.theory.pipeline import gantt
 from labtui.theory.pipeline.critical import critical_path, first_waits
+from labtui.theory.pipeline.words import compared
 
 if TYPE_CHECKING:
     from labtui.theory.pipeline.costs import Costs

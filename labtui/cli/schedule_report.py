@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from labtui.cli import output
 from labtui.runs.clean import clean_line
-from labtui.theory.pipeline import formulas, gantt
-from labtui.theory.pipeline.critical import CriticalPath, Wait, critical_path, first_waits
+from labtui.theory.pipeline import gantt, words
+from labtui.theory.pipeline.critical import critical_path, first_waits
+from labtui.theory.pipeline.words import both_ends, compared, has_several, number, percent
 
 if TYPE_CHECKING:
     from labtui.theory.pipeline.timeline import Op, Timeline
@@ -25,16 +26,6 @@ _HUES_256 = (111, 179, 108, 175, 80, 173)
 _HUES_8 = (4, 3, 2, 5, 6, 1)
 """The TUI's series colours, and the nearest of a terminal that has but eight."""
 _RESET, _DIM = "\x1b[0m", "\x1b[2m"
-
-
-def number(value: float) -> str:
-    """A time or a size as a person reads it: six digits, no more zeros than needed."""
-    return output.number(round(value, 9) + 0.0)
-
-
-def percent(share: float) -> str:
-    """`27.3 %`."""
-    return f"{100 * share:.1f} %"
 
 
 def costs_words(timeline: Timeline) -> str:
@@ -72,7 +63,7 @@ def title(name: str, timeline: Timeline, scale: gantt.Scale | None = None) -> li
 
 def frame(timelines: Sequence[Timeline], *, by_stage: bool = False) -> int:
     """Cells that a line of a chart needs besides its signs: the label and the bars."""
-    stage = 0 if by_stage and any(_has_several(each) for each in timelines) else None
+    stage = 0 if by_stage and any(has_several(each.order) for each in timelines) else None
     return max(len(_label(each, 0, stage)) for each in timelines) + len(" ||")
 
 
@@ -110,27 +101,14 @@ def legend(timelines: Sequence[Timeline], scale: gantt.Scale | None, *, by_stage
     if scale is not None:
         told.append(f"({scale.words})")
     sentences = [shown.repeats] if shown.repeats else []
-    several = [each for each in timelines if _has_several(each)]
+    several = [each for each in timelines if has_several(each.order)]
     if several and by_stage:
         sentences.append("A device has a row for each of its stages (s0 is the first); blank: it works in another one.")
     elif several:
         sentences.append("A device's row shows all its stages; --rows stage draws each apart.")
     if any(len(each.order.routes) > 1 for each in several):
-        sentences.append(_both_ends(next(each for each in several if len(each.order.routes) > 1)))
+        sentences.append(both_ends(next(each.order for each in several if len(each.order.routes) > 1)))
     return [*_filled(told, "   "), *wrapped(" ".join(sentences))]
-
-
-def _has_several(timeline: Timeline) -> bool:
-    return any(len(gantt.stages_of(timeline.order, device)) > 1 for device in range(len(timeline.order.devices)))
-
-
-def _both_ends(timeline: Timeline) -> str:
-    ways, last = timeline.order.route_of, len(timeline.order.devices) - 1
-    numbers = [number for number, way in enumerate(ways) if way == 0]
-    if numbers != list(range(len(numbers))) or len(numbers) == len(ways):
-        return "Micro-batches enter at both ends."
-    half = len(numbers)
-    return f"Micro-batches 0-{half - 1} enter at GPU0, {half}-{len(ways) - 1} at GPU{last}."
 
 
 def _filled(parts: Sequence[str], gap: str) -> list[str]:
@@ -185,8 +163,8 @@ def figures(name: str, timeline: Timeline) -> list[str]:
     facts = {
         "total": [f"{number(timeline.total)}   (ideal, if no device ever waited: {number(timeline.ideal)})"],
         "bubble": bubble,
-        "critical path": [_path_words(path, timeline)],
-        "formula": [] if said is None else _formula_words(said),
+        "critical path": [words.path(path, len(timeline.order.devices))],
+        "formula": [] if said is None else words.formula(said),
     }
     lines = []
     for what, told in facts.items():
@@ -196,54 +174,12 @@ def figures(name: str, timeline: Timeline) -> list[str]:
         (
             f"GPU{device}", number(timeline.busy[device]), number(timeline.idle[device]),
             str(timeline.peak_in_flight[device]), number(timeline.peak_memory[device]),
-            _wait_words(wait, timeline.ends[device][-1], timeline.total),
+            words.wait(wait, timeline.ends[device][-1], timeline.total),
         )
         for device, wait in enumerate(first_waits(timeline))
     ]  # fmt: skip
     header = ("device", "busy", "idle", "in flight", "memory", "first waits")
-    return [*lines, "", *right_aligned(header, rows, left=(0, 5)), *wrapped(HELD)]
-
-
-def compared(name: str, timeline: Timeline) -> formulas.Comparison | None:
-    """The published formula of the schedule beside the simulation; None where there is none."""
-    one_way = len(timeline.order.routes) == 1
-    return formulas.compare(name, timeline, len(gantt.stages_of(timeline.order, 0)) if one_way else 1)
-
-
-def _formula_words(said: formulas.Comparison) -> list[str]:
-    what = "longest span" if said.formula.by_span else "total"
-    idle = f"idle {said.formula.bubble}, {what} {number(said.expected)}"
-    if said.why:
-        idle += f", but simulated {number(said.simulated)}: {'; '.join(said.why)}"
-    else:
-        idle += _beside(said.expected, said.simulated)
-    memory = f"memory {said.formula.memory}, here {number(said.expected_peak)}"
-    return [idle, memory + _beside(said.expected_peak, said.simulated_peak), f"({said.formula.source})"]
-
-
-def _beside(expected: float, simulated: float) -> str:
-    same = abs(expected - simulated) <= 1e-9 * max(abs(simulated), 1.0)
-    return ": as simulated" if same else f"; simulated {number(simulated)}"
-
-
-HELD = (
-    "in flight: most activations held, in (micro-batch, stage) pieces; memory: the same in units of a device's whole "
-    "share of one micro-batch."
-)
-
-
-def _path_words(path: CriticalPath, timeline: Timeline) -> str:
-    steps = output.plural(len(path.steps), "operation")
-    if len(timeline.order.devices) == 1:
-        return f"{steps}, all on one device"
-    return f"{steps}, {output.plural(path.hops, 'transfer')} between devices (hops)"
-
-
-def _wait_words(wait: Wait | None, end: float, total: float) -> str:
-    if wait is None:
-        return "never" + (f", and is done at {number(end)}" if end < total else "")
-    sender = "" if wait.source == wait.device else f" from GPU{wait.source}"
-    return f"{number(wait.start)} to {number(wait.end)} for {wait.need.kind}{wait.need.microbatch}{sender}"
+    return [*lines, "", *right_aligned(header, rows, left=(0, 5)), *wrapped(words.HELD)]
 
 
 def comparison(timelines: Sequence[Timeline], names: Sequence[str]) -> list[str]:

@@ -14,9 +14,12 @@ from labtui.cli import output
 
 if TYPE_CHECKING:
     from labtui.theory.pipeline.costs import Costs
+    from labtui.theory.pipeline.optimal.search import Optimum
     from labtui.theory.pipeline.order import Order
     from labtui.theory.pipeline.timeline import Timeline
 
+OPTIMAL = "optimal"
+"""The schedule that a solver finds."""
 DEVICES, MICROBATCHES = 4, 8
 """The lesson's p and m."""
 LARGEST_FILE = 64 << 20
@@ -35,6 +38,8 @@ class Simulated:
 
     name: str
     timeline: Timeline
+    optimum: Optimum | None = None
+    """How good it is, where a solver found it."""
 
 
 # What to simulate ---------------------------------------------------------------------------------------------------
@@ -42,6 +47,11 @@ class Simulated:
 
 def names() -> list[str]:
     """The schedules that can be asked for."""
+    return [*known_names(), OPTIMAL]
+
+
+def known_names() -> list[str]:
+    """Those that need no solver; what `all` means."""
     from labtui.theory.pipeline.schedules import SCHEDULES
 
     return list(SCHEDULES)
@@ -60,7 +70,16 @@ def requested(arguments: argparse.Namespace) -> list[Simulated]:
         return [*found, *_all(arguments)]
     if not asked and not found:
         raise SimulateError(f"simulate needs a schedule, one of {', '.join(names())}, or --from FILE")
-    return found + [Simulated(name, at(arguments, name)) for name in asked]
+    return found + [_named(arguments, name) for name in asked]
+
+
+def _named(arguments: argparse.Namespace, name: str) -> Simulated:
+    if name != OPTIMAL:
+        return Simulated(name, at(arguments, name))
+    from labtui.cli import schedule_optimal  # which knows this module
+
+    optimum = schedule_optimal.find(arguments, keep=True)
+    return Simulated(name, optimum.timeline, optimum)
 
 
 def verdict(own: Simulated) -> str:
@@ -88,7 +107,7 @@ def _all(arguments: argparse.Namespace) -> list[Simulated]:
     from labtui.theory.pipeline.order import OrderError
 
     found, reasons = [], []
-    for name in names():
+    for name in known_names():
         try:
             found.append(Simulated(name, at(arguments, name)))
         except OrderError as error:
@@ -104,6 +123,10 @@ def at(arguments: argparse.Namespace, name: str) -> Timeline:
     """One named schedule in time. Raises SimulateError, OrderError."""
     from labtui.theory.pipeline.schedules import SCHEDULES, build
 
+    if name == OPTIMAL:
+        from labtui.cli import schedule_optimal
+
+        return schedule_optimal.find(arguments).timeline
     maker = SCHEDULES.get(name)
     if maker is None:
         from labtui.cli.main import closest
@@ -169,7 +192,7 @@ def size(given: int | None, otherwise: int) -> int:
 def _run(arguments: argparse.Namespace, order: Order, costs: Costs) -> Timeline:
     from labtui.theory.pipeline.simulate import simulate
 
-    until_b, until_w = _activations(arguments.activations)
+    until_b, until_w = activations(arguments.activations)
     return simulate(order, costs, link_busy=arguments.link_busy, until_b=until_b, until_w=until_w)
 
 
@@ -212,7 +235,7 @@ def _factors(option: str, text: str, count: int, what: str) -> tuple[float, ...]
     return tuple(factors)
 
 
-def _activations(text: str) -> tuple[float, float]:
+def activations(text: str) -> tuple[float, float]:
     """`B=1,W=0.5` -> the sizes until I or B, and from there until W. Raises SimulateError."""
     sizes = {"B": 1.0, "W": 1.0}
     for part in text.split(",") if text else ():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from labtui.cli import schedule_report as report
+from labtui.theory.pipeline import words
 from labtui.theory.pipeline.order import OrderError
 
 if TYPE_CHECKING:
@@ -141,17 +142,15 @@ def text(variable: str, values: Sequence[float], lines: Sequence[Line], *, ascii
         x_scale=scale, ascii=ascii,
     )  # fmt: skip
     shown = _some(values)
-    header = [variable, *(report.number(value) for value in shown)]
+    header = [variable, *(words.number(value) for value in shown)]
     rows = []
     for line in lines:
         found = dict(line.points)
-        rows.append(
-            [line.name, *(report.percent(found[value]["bubble"]) if value in found else "-" for value in shown)]
-        )
+        rows.append([line.name, *(words.percent(found[value]["bubble"]) if value in found else "-" for value in shown)])
     told = [*drawn.splitlines(), "", *report.right_aligned(header, rows)]
     for line in lines:
         if line.refused:
-            number, reason = report.number(line.refused[0][0]), line.refused[0][1].rstrip(".")
+            number, reason = words.number(line.refused[0][0]), line.refused[0][1].rstrip(".")
             told += report.wrapped(
                 f"{line.name}: {len(line.refused)} of {len(values)} values left out ({variable}={number}: {reason})."
             )

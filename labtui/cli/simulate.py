@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labtui.cli import output, schedule_request
+from labtui.cli import output, schedule_optimal, schedule_request
 from labtui.cli.schedule_request import DEVICES, MICROBATCHES, Simulated, SimulateError
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
                        help="activations on a device, in its whole shares of a micro-batch")  # fmt: skip
     sizes.add_argument("--activations", default="", metavar="SIZES",
                        help="what one takes until I or B, and until W, as in B=1,W=0.5 (default 1 and 1)")  # fmt: skip
+    searched = parser.add_argument_group("optimal")
+    searched.add_argument("--time-limit", type=float, metavar="S", help="seconds that the solver may take (default 10)")
+    searched.add_argument("--placement", metavar="KINDS",
+                          help="where stages may live: any of straight,v,both-ways,looped (default: all)")  # fmt: skip
     files = parser.add_argument_group("files")
     files.add_argument("--from", dest="source", metavar="FILE",
                        help="your own schedule(p, m) in a .py, or an order that PyTorch wrote as .csv")  # fmt: skip
@@ -71,6 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
         from labtui.cli import schedule_tables
 
         return schedule_tables.overlap(arguments) if arguments.overlap else schedule_tables.table2(arguments)
+    _refuse_search_options(arguments)
     if arguments.sweep is not None:
         return _sweep(arguments)
     simulated = schedule_request.requested(arguments)
@@ -80,11 +85,21 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         from labtui.cli.schedule_document import document
 
-        documents = [document(each.name, each.timeline) for each in simulated]
+        documents = [
+            document(each.name, each.timeline) | (schedule_optimal.document(each.optimum) if each.optimum else {})
+            for each in simulated
+        ]
         output.print_json(documents[0] if len(documents) == 1 and len(arguments.schedules) < 2 else documents)
     else:
         print("\n".join(_lines(arguments, simulated)))
     return 0
+
+
+def _refuse_search_options(arguments: argparse.Namespace) -> None:
+    if schedule_request.OPTIMAL not in arguments.schedules:
+        for option, given in (("--time-limit", arguments.time_limit), ("--placement", arguments.placement)):
+            if given is not None:
+                raise SimulateError(f"{option} is for the search of `optimal`, which isn't among the schedules")
 
 
 # Other tables -------------------------------------------------------------------------------------------------------
@@ -101,7 +116,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         if given is not None:
             raise SimulateError(f"--sweep simulates many schedules, and {option} is about one: take one of them")
     variable, values = schedule_sweep.parse(arguments.sweep)
-    names = schedule_request.names() if arguments.schedules == ["all"] else arguments.schedules
+    names = schedule_request.known_names() if arguments.schedules == ["all"] else arguments.schedules
     if not names:
         raise SimulateError(f"--sweep needs a schedule, one of {', '.join(schedule_request.names())}")
     _refuse_large_sweep(arguments, names, variable, values)
@@ -159,6 +174,9 @@ def _lines(arguments: argparse.Namespace, simulated: Sequence[Simulated]) -> lis
         lines += report.figures(simulated[0].name, timelines[0])
     else:
         lines += report.comparison(timelines, [each.name for each in simulated])
+    for each in simulated:
+        if each.optimum is not None:
+            lines += ["", *schedule_optimal.lines(each.optimum)]
     if arguments.source is not None:
         lines += ["", *report.wrapped(schedule_request.verdict(simulated[0]))]
     return lines

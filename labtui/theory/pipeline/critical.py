@@ -77,6 +77,12 @@ def waits(timeline: Timeline, device: int) -> Iterator[Wait]:
     return _Places(timeline).waits(device)
 
 
+def all_waits(timeline: Timeline) -> tuple[tuple[Wait, ...], ...]:
+    """By device, all that `waits` tells."""
+    places = _Places(timeline)
+    return tuple(tuple(places.waits(device)) for device in range(len(timeline.order.devices)))
+
+
 def first_waits(timeline: Timeline) -> tuple[Wait | None, ...]:
     """For each device, the first thing it waited for; None where it never did."""
     places = _Places(timeline)
