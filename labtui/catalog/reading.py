@@ -24,6 +24,10 @@ LARGEST_INT = 2**63 - 1
 """TOML's integers have 64 bits; tomllib reads longer ones, which nothing after it could print or store."""
 
 
+_LONG_KEY = r"""(?<![A-Za-z0-9_."'-])(?:(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){100}"""
+"""A dotted key of a hundred parts: tomllib's time grows with their square, and a megabyte of them would take an hour."""
+
+
 class CatalogError(ValueError):
     """Something in the catalog, or asked of it, is wrong. The message is one sentence."""
 
@@ -263,6 +267,9 @@ def parse_toml(place: str, text: str, first_line: int = 1) -> dict[str, Any]:
     """TOML as plain data. Lines in the sentence count from `first_line`. Raises CatalogError."""
     import tomllib
 
+    # Fewer dots than parts: nothing to look for, and that is so with nearly every file.
+    if text.count(".") >= 100 and re.search(_LONG_KEY, text):
+        raise CatalogError(f"{place}: a key has a hundred parts and more, a few expected")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from labtui.cli.review import RUN_HELP, resolve
-from labtui.runs.folder import RunFolder
-
-FORMATS = {
-    "csv": "a row per number",
-    "json": "everything in one document",
-    "md": "a report to read",
-    "perfetto": "a trace for ui.perfetto.dev",
-}
+from labtui.export.formats import FORMATS, exported
 
 
 class ExportError(ValueError):
@@ -53,32 +45,3 @@ def main(arguments: argparse.Namespace) -> int:
     except FileExistsError:
         raise ExportError(f"{path} exists already: --force replaces it") from None
     return 0
-
-
-def exported(folders: Sequence[RunFolder], format: str, *, telemetry: bool = False) -> Iterable[str]:
-    """The text of an export, in pieces. Raises RecordError where a run can't be read."""
-    if format == "csv":
-        from labtui.export import table
-
-        return table.samples(folders) if telemetry else table.events(folders)
-    if format == "json":
-        from labtui.export import whole
-
-        return whole.text(folders[0])
-    if format == "md":
-        return [_report(folders[0])]
-    from labtui.export import trace
-
-    return [trace.text(folders[0])]
-
-
-def _report(folder: RunFolder) -> str:
-    from labtui.catalog import sources
-    from labtui.catalog.reading import CatalogError
-    from labtui.export import report
-
-    try:
-        experiment = sources.find(folder.request().experiment)
-    except CatalogError:
-        experiment = None  # a command of one's own, or an experiment that isn't here
-    return report.text(folder, experiment)

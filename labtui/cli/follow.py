@@ -46,6 +46,8 @@ def _follow_one(folder: RunFolder, teller: _Teller) -> Status:
     watch = Watch(folder)
     while True:
         snapshot = watch.poll(time.time())
+        if not folder.path.is_dir():
+            raise RecordError(f"{folder.id} is gone: its folder was removed, which ends the run")
         teller.tell(snapshot)
         if snapshot.status is None or (not snapshot.live and not snapshot.behind):
             status = control.wait(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import sleep as pause
@@ -13,6 +13,7 @@ from labtui.cli import output
 from labtui.cli.review import RUN_HELP, ReviewError, count, resolve
 from labtui.runs.clean import RESET, clean
 from labtui.runs.folder import RunFolder
+from labtui.runs.records import RecordError, RunProcess
 
 BITE = 1 << 20
 """Bytes read from a log at once."""
@@ -80,25 +81,31 @@ def sources(folder: RunFolder, rank: int | None, stream: str) -> list[Source]:
     A path that leaves the run's folder (a folder that somebody sent may say anything) is no log of the run.
     """
     found = []
-    for process in folder.status().ranks:
+    for process in _ranks(folder):
         if process.rank is None or rank not in (None, process.rank):
             continue
         files = {"stdout": process.stdout, "stderr": process.stderr}
         if process.stdout is not None and process.stdout == process.stderr:
             files = {"both": process.stdout}
         for name, relative in files.items():
-            if relative and (stream in (name, "both") or name == "both") and (path := _inside(folder, relative)):
+            if relative and (stream in (name, "both") or name == "both") and (path := folder.inside(relative)):
                 found.append(Source(process.rank, name, path))
-    if rank is None:
-        found.append(Source(None, "both", folder.output))
+    output = folder.inside(folder.output.name)
+    if rank is None and output is not None:
+        found.append(Source(None, "both", output))
     return found
 
 
-def _inside(folder: RunFolder, relative: str) -> Path | None:
-    if "\0" in relative:
-        return None
-    path = folder.path / relative
-    return path if path.resolve().is_relative_to(folder.path.resolve()) else None
+def _ranks(folder: RunFolder) -> Sequence[RunProcess]:
+    """The ranks with their logs. A status that can't be read hides none that torchrun wrote."""
+    try:
+        return folder.status().ranks
+    except RecordError:
+        from labtui.runs import ranks
+
+        if not folder.request_file.is_file():
+            raise
+        return ranks.outputs(folder.path)
 
 
 def _checked(folder: RunFolder, arguments: argparse.Namespace) -> list[Source]:
@@ -116,10 +123,7 @@ def _checked(folder: RunFolder, arguments: argparse.Namespace) -> list[Source]:
 
 
 def _document(folder: RunFolder, source: Source) -> dict[str, object]:
-    try:
-        text = source.path.read_bytes().decode(errors="replace")
-    except FileNotFoundError:
-        text = ""
+    text = source.path.read_bytes().decode(errors="replace") if source.path.is_file() else ""
     relative = str(source.path.relative_to(folder.path))
     return {"rank": source.rank, "stream": source.stream, "file": relative, "text": text}
 
@@ -137,6 +141,8 @@ class Log:
 
     def lines(self) -> Iterator[str]:
         """The whole lines that were added."""
+        if not self._path.is_file():
+            return  # not there yet: nothing was printed. Or a named pipe, which would never end
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -144,7 +150,7 @@ class Log:
                     self._offset += len(chunk)
                     yield from self._cut(chunk)
         except FileNotFoundError:
-            return  # not there yet: nothing was printed
+            return  # gone in between
 
     def rest(self) -> Iterator[str]:
         """What stands behind the last line's end, once nothing more will come."""

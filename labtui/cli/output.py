@@ -83,10 +83,12 @@ def with_unit(value: Any, unit: Any) -> str:
     return f"{text} {clean_line(str(unit))}" if unit and value is not None else text
 
 
-def moment(t: float | None) -> str:
-    """A point in time, on this machine's clock; "-" where there is none."""
+def moment(t: Any) -> str:
+    """A point in time, on this machine's clock; "-" where there is none, "?" where it is no time."""
     if t is None:
         return "-"
+    if isinstance(t, bool) or not isinstance(t, int | float):
+        return "?"
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(t))
     except (OverflowError, ValueError, OSError):

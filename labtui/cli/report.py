@@ -11,6 +11,7 @@ from typing import Any
 from labtui.cli import output
 from labtui.cli.output import number, with_unit
 from labtui.runs.clean import clean_line
+from labtui.runs.json_text import objects
 
 MOST_LINES = 40
 """Lines of one list that people get to see; --json has all."""
@@ -61,7 +62,7 @@ def head(document: Mapping[str, Any]) -> list[str]:
 def stacks(summary: Mapping[str, Any]) -> list[str]:
     """The lines of stacks/summary.json: where each rank is, then who waits for whom."""
     rows = []
-    for rank in summary.get("ranks") or ():
+    for rank in objects(summary.get("ranks")):
         where = rank.get("line") or f"unknown: {rank.get('why') or 'no way to ask it'}"
         collective = rank.get("collective")
         rows.append((number(rank.get("rank")), clean_line(str(where)), clean_line(str(collective or "-"))))

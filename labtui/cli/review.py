@@ -107,11 +107,13 @@ def _print_rows(rows: Sequence[Row]) -> None:
     if not rows:
         return
     now = time.time()
-    header = ("state", "run", "experiment", "variant", "created", "took", "reason")
+    shared = len({row.user for row in rows}) > 1
+    header = ("state", "run", *(["user"] if shared else []), "experiment", "variant", "created", "took", "reason")
     lines = [
         (
             row.state,
             clean_line(row.id),
+            *([clean_line(row.user) or "-"] if shared else []),
             clean_line(row.experiment),
             clean_line(row.variant) or "-",
             output.moment(row.created),

@@ -15,7 +15,7 @@ from labtui.machine import host
 from labtui.runs import control, find, start
 from labtui.runs.document import run_document
 from labtui.runs.folder import RunFolder, logs_root
-from labtui.runs.records import EXIT_CODES, FAILED, LOST, SUCCEEDED, TIMED_OUT, Status
+from labtui.runs.records import EXIT_CODES, FAILED, LOST, SUCCEEDED, TIMED_OUT, RecordError, Status
 from labtui.runs.start import Options, StartError
 
 DEFAULT = "default"
@@ -143,7 +143,13 @@ def _report(folders: Sequence[RunFolder], arguments: argparse.Namespace) -> int:
     if not arguments.json:
         names = folders[0].id if len(folders) == 1 else f"{len(folders)} runs, the first is {folders[0].id}"
         print(f"started {names} (ctrl-c stops it; closing the terminal does not)", file=sys.stderr)
-    ends = follow(folders)
+    try:
+        ends = follow(folders)
+    except RecordError as error:
+        if all(folder.path.is_dir() for folder in folders):
+            raise
+        output.say(str(error))
+        return EXIT_CODES[LOST]
     if arguments.json:
         documents = [run_document(folder) for folder in folders]
         output.print_json(documents if group else documents[0])

@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labtui.cli import output
 from labtui.runs.clean import clean_line
 
 if TYPE_CHECKING:
     from labtui.machine.topology import Topology
-    from labtui.theory.hardware import Ceiling
 
 LARGEST = 4 << 20
 """Bytes: a thousand times what nvidia-smi prints."""
@@ -98,6 +95,8 @@ def _text(data: bytes) -> str | None:
 
 
 def _lines(paths: Topology) -> list[str]:
+    from labtui.machine import topology_lines
+
     lines = []
     if len(paths.gpus) > 1:
         names = [f"GPU{gpu}" for gpu in paths.gpus]
@@ -106,54 +105,6 @@ def _lines(paths: Topology) -> list[str]:
             for one in paths.gpus
         ]
         lines += [*output.table(["from", *names], rows, output.line_width(), least=4), ""]
-        lines += [*_kinds(paths), ""]
-    lines += [clean_line(line) for line in _near(paths)]
+        lines += [*topology_lines.kinds(paths), ""]
+    lines += [clean_line(line) for line in topology_lines.near(paths)]
     return [*lines, ""] if lines and lines[-1] else lines
-
-
-def _kinds(paths: Topology) -> list[str]:
-    """Each kind of link, and what it carries."""
-    from labtui.machine import topology, topology_words
-
-    lines = []
-    pairs = paths.pairs()
-    for kind, number in topology_words.by_distance(Counter(kind for _, _, kind in pairs)):
-        ceilings = {topology.ceiling(paths, one, other) for one, other, each in pairs if each == kind}
-        head = f"{kind}  {output.plural(number, 'pair')}"
-        if kind in topology.WAYS:
-            head += f", through {topology.WAYS[kind]}"
-        known = sorted((each for each in ceilings if each is not None), key=lambda each: each.gb_per_s)
-        if known:
-            lines += [f"{head}: at most {_carries([each])} one way (source: {each.source})" for each in known]
-            continue
-        possible = topology.candidates(kind)
-        lines.append(f"{head}: at most {_carries(possible)} one way; which, isn't told" if possible else head)
-    return lines
-
-
-def _carries(ceilings: Sequence[Ceiling]) -> str:
-    """`31.5 GB/s (PCIe 4.0 x16) or 63.0 GB/s (PCIe 5.0 x16)`."""
-    names: dict[str, list[str]] = {}
-    for ceiling in ceilings:
-        names.setdefault(f"{ceiling.gb_per_s:.1f} GB/s", []).append(ceiling.what)
-    return " or ".join(f"{rate} ({', '.join(what)})" for rate, what in names.items())
-
-
-def _near(paths: Topology) -> list[str]:
-    from labtui.machine import topology
-
-    lines = []
-    closest = topology.closest_nics(paths) or {}
-    devices: Any = paths.nic_devices or {}
-    for place, gpu in enumerate(paths.gpus):
-        told = []
-        for what, values in (("CPUs", paths.cpu_affinity), ("NUMA node", paths.numa_affinity)):
-            if values is not None and values[place] is not None:
-                told.append(f"{what} {values[place]}")
-        nics = closest.get(f"GPU{gpu}", [])
-        if nics:
-            kind = paths.links.get((f"GPU{gpu}", nics[0])) or paths.links.get((nics[0], f"GPU{gpu}"))
-            told.append(f"NICs {', '.join(devices.get(nic, nic) for nic in nics)} ({kind})")
-        if told:
-            lines.append(f"GPU{gpu} near {'; '.join(told)}")
-    return lines

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from labtui.runs.folder import RunFolder
+from labtui.runs.json_text import parse
 from labtui.runs.tail import Event, EventTail, LineTail
 
 
@@ -42,7 +42,7 @@ def telemetry(folder: RunFolder) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line.decode())
-    except (ValueError, RecursionError):
+        found = parse(line)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None

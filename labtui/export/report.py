@@ -18,6 +18,7 @@ from labtui.catalog.manifest import Experiment
 from labtui.runs.clean import clean_line
 from labtui.runs.document import run_document
 from labtui.runs.folder import RunFolder
+from labtui.runs.json_text import objects
 from labtui.runs.plots import plots
 from labtui.runs.watch import Snapshot, read_whole
 
@@ -81,7 +82,7 @@ def _asked(document: Mapping[str, Any]) -> str:
 def _machine(document: Mapping[str, Any], snapshot: Snapshot) -> str:
     machine = snapshot.machine or {}
     versions = {**_dict(machine.get("versions")), **snapshot.versions}
-    gpus = [gpu for gpu in machine.get("gpus") or () if isinstance(gpu, dict)]
+    gpus = objects(machine.get("gpus"))
     nccl = snapshot.nccl or {}
     memory = charts.number(machine.get("memory"))
     rows = [

@@ -31,17 +31,17 @@ def _paths(topology: Topology, pairs: list[tuple[int, int, str]]) -> str:
         if len(kinds) == 1:
             (kind,) = kinds
             through = "through NVSwitch" if count > 2 else "by an NVLink bridge or directly"
-            return f"{count} GPUs, each pair joined by {_counted(nvlinks(kind) or 0, 'NVLink')} ({kind}) {through}"
-        told = ", ".join(f"{kind} for {_counted(number, 'pair')}" for kind, number in by_distance(kinds))
+            return f"{count} GPUs, each pair joined by {counted(nvlinks(kind) or 0, 'NVLink')} ({kind}) {through}"
+        told = ", ".join(f"{kind} for {counted(number, 'pair')}" for kind, number in by_distance(kinds))
         return f"{count} GPUs, all pairs joined by NVLink, though not alike: {told}"
     rest = Counter({kind: number for kind, number in kinds.items() if nvlinks(kind) is None})
     slowest, number = by_distance(rest)[-1]
-    which = _named(pairs, slowest) if number <= 3 else _counted(number, "pair")
+    which = _named(pairs, slowest) if number <= 3 else counted(number, "pair")
     if not by_nvlink:
         if len(rest) == 1:
             all_pairs = "the two" if count == 2 else "all pairs"
             return f"{count} GPUs without NVLink: {all_pairs} talk over {WAYS[slowest]} ({slowest})"
-        told = ", ".join(f"{_counted(n, 'pair')} over {WAYS[kind]} ({kind})" for kind, n in by_distance(rest))
+        told = ", ".join(f"{counted(n, 'pair')} over {WAYS[kind]} ({kind})" for kind, n in by_distance(rest))
         return f"{count} GPUs without NVLink: {told}; a ring over all runs at the speed of the slowest, {slowest}"
     islands = _islands(topology.gpus, by_nvlink)
     joined = " and ".join(", ".join(f"GPU{gpu}" for gpu in island) for island in islands if len(island) > 1)
@@ -113,7 +113,7 @@ def _nics(topology: Topology) -> str:
     }
     near = [gpu for gpu, level in levels.items() if level in ("PIX", "PXB")]
     owners = Counter(nic for gpu in near for nic in closest[gpu])
-    count = _counted(len(topology.nics), "NIC")
+    count = counted(len(topology.nics), "NIC")
     if len(near) == len(levels):
         own = len(levels) > 1 and all(len(nics) == 1 for nics in closest.values()) and max(owners.values()) == 1
         text = f"{count}, each GPU with {'its own' if own else 'one or more'} behind the same PCIe switches"
@@ -143,5 +143,6 @@ def _peer_access(topology: Topology) -> str:
     return ""
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def counted(number: int, what: str) -> str:
+    """`1 pair`, `28 pairs`."""
+    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"

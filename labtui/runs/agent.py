@@ -64,6 +64,11 @@ class Agent:
         self._child: subprocess.Popen[bytes] | None = None
         """Kept for its life: subprocess reaps, and so swallows the exit code of, what it has lost sight of."""
         self._summed_up = False
+        self._began: float | None = None
+        """When the run began, by a clock that nobody sets and that goes on while the machine sleeps."""
+        self._unwritten = False
+        """Whether status.json lacks what was last to be written there."""
+        self._place = Path.cwd()
         self._activity: tuple[object, float] = ((), time.monotonic())
 
     def log(self, line: str) -> None:
@@ -73,14 +78,19 @@ class Agent:
     # -- status -------------------------------------------------------------------------------------------------
 
     def write_status(self, **changes: object) -> None:
-        """Replaces status.json; a full disk is noted and does not stop the run."""
+        """Replaces status.json; a full disk is noted and does not stop the run, and it is tried again."""
+        if "started" in changes and self._began is None:
+            self._began = time.clock_gettime(time.CLOCK_BOOTTIME)
         processes = (*([self.launched] if self.launched else []), *self._sampler_process(), *self.watch.ranks.values())
         self.status = replace(self.status, processes=processes, attempt=self.watch.attempt, **changes)  # type: ignore[arg-type]
         self.watch.changed = False
         try:
             write_json(self.folder.status_file, self.status.document())
+            self._unwritten = False
         except OSError as error:
-            self.log(f"status.json can't be written: {error.strerror}")
+            if not self._unwritten:
+                self.log(f"status.json can't be written: {error.strerror}")
+            self._unwritten = True
 
     def _sampler_process(self) -> list[RunProcess]:
         pid = self.sampler.pid if self.sampler is not None else None
@@ -194,8 +204,10 @@ class Agent:
                 self.nccl.poll(now)
             if self.status.state == STARTING and (self.watch.complete or self.watch.versions):
                 self.write_status(state=RUNNING)
-            elif self.watch.changed:
+            elif self.watch.changed or self._unwritten:
                 self.write_status()
+            if not self._follow_folder():
+                return FAILED, self._end("its folder was removed while it ran")
             if self.waiting.stops:
                 return STOPPED, self._end("stopped on request")
             if self.waiting.stacks_wanted:
@@ -209,6 +221,26 @@ class Agent:
         self.watch.add_unseen()
         left = self._end_processes(gently=False)
         return self._judge(left)
+
+    def _follow_folder(self) -> bool:
+        """Goes along where somebody moves the run's folder (it is our working folder); False once it is removed.
+
+        Then nobody could find the run any more, nor stop it: it would hold its GPUs for ever.
+        """
+        try:
+            place = Path.cwd()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # a server that does not answer for a while, say
+        if place != self._place:
+            self.log(f"the run's folder was moved to {place}")
+            self._place, self.folder = place, RunFolder(place)
+            self.watch.moved(self.folder.path)
+            for part in (self.sampler, self.machine, self.nccl):
+                if part is not None:
+                    part.moved(self.folder)
+        return True
 
     def _idle_s(self, now: float) -> float:
         """Seconds since any rank last wrote an event or printed. The files' clock may jump, so only change counts."""
@@ -264,6 +296,7 @@ class Agent:
             self.launched,
             list(self.watch.ranks.values()),
             spare=spare,
+            owner=os.getpid(),
             hurry=lambda: not gently or self.waiting.stops > first_stops,
             between=self.waiting.reap,
             log=self.log,
@@ -300,7 +333,11 @@ class Agent:
             *([self.launched] if self.launched else []),
             *(rank for _, rank in sorted(self.watch.ranks.items())),
         )
-        self.status = replace(self.status, state=state, reason=reason, ended=time.time(), processes=processes)
+        ended = time.time()
+        if self.status.started is not None and self._began is not None:
+            # The clock may have been set meanwhile: how long it took is what it took.
+            ended = self.status.started + time.clock_gettime(time.CLOCK_BOOTTIME) - self._began
+        self.status = replace(self.status, state=state, reason=reason, ended=ended, processes=processes)
         if self.launched is not None:
             self.machine.update(self.sampler.machine if self.sampler is not None else None, self.watch)
         self.log(f"{state}: {reason}")
@@ -356,7 +393,7 @@ def main(arguments: list[str]) -> int:
         agent.run()
     except Exception:  # noqa: BLE001 - whatever fails here, no rank may outlive us and the run needs its last word
         agent.abandon()
-    ownership.start_next(folder, agent.status.state, agent.environ, agent.log)
+    ownership.start_next(agent.folder, agent.request.next, agent.status.state, agent.environ, agent.log)
     return 0
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,12 @@ from labtui.runs.verdict import mark_expected
 
 MOST_RESULTS = 2000
 RESERVE_BYTES = 64 << 10
-"""Kept in the folder while a run lives, and given back when a full disk would swallow the last word."""
+"""Kept in the folder while a run lives, for the last word where the disk is full by then."""
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MAY_COME_BACK = (errno.EROFS, errno.EIO, errno.ESTALE)
+"""A disk with errors is made read-only, a server restarts: both are sometimes brought back."""
 
 
 def gather(folder: RunFolder, status: Status, expect_failure: tuple[str, ...]) -> Status:
@@ -61,10 +67,36 @@ def disk_full(folder: RunFolder) -> bool:
     return disk.f_bavail * disk.f_frsize < RESERVE_BYTES
 
 
-def write_last_word(folder: RunFolder, status: Status, log: Callable[[str], None], patience_s: float = 30.0) -> bool:
-    """Writes the final status; on a full disk first the reserve is given back, then the results are left out.
+def _shorter(status: Status) -> Iterator[Document]:
+    """The status with less and less of what can also be read from the events."""
+    for left_out in (("results",), ("results", "checks", "predictions")):
+        words = " and ".join(", ".join(left_out).rsplit(", ", 1))
+        reason = f"{status.reason} ({words} left out: the disk is full)"
+        yield {**status.document(), **{name: [] for name in left_out}, "reason": reason}
 
-    Tries for `patience_s`, since somebody may be making room; False where it could not be written.
+
+def _write_in_reserve(folder: RunFolder, document: Document) -> bool:
+    """Makes the reserve the status: its room is the run's already, while room given back may be taken by others."""
+    data = json.dumps(document, ensure_ascii=False).encode(errors="replace") + b"\n"
+    if len(data) > RESERVE_BYTES:
+        return False
+    try:
+        with _reserve(folder).open("r+b") as file:
+            file.write(data)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        _reserve(folder).replace(folder.status_file)
+    except OSError:
+        return False
+    return True
+
+
+def write_last_word(folder: RunFolder, status: Status, log: Callable[[str], None], patience_s: float = 30.0) -> bool:
+    """Writes the final status; on a full disk into the room that was reserved, in place, and shortened if need be.
+
+    Tries for `patience_s`, since somebody may be making room or bringing the disk back; False where it could not be
+    written.
     """
     deadline = time.monotonic() + patience_s
     document = status.document()
@@ -73,12 +105,15 @@ def write_last_word(folder: RunFolder, status: Status, log: Callable[[str], None
             write_json(folder.status_file, document)
         except OSError as error:
             log(f"status.json can't be written: {error.strerror}")
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > deadline:
+            if error.errno in _FULL:
+                if any(_write_in_reserve(folder, each) for each in (document, *_shorter(status))):
+                    break
+                if _reserve(folder).exists():  # in place is not possible (copy on write, say): then it is given back
+                    _reserve(folder).unlink()
+                    continue
+                document = next(_shorter(status))
+            if error.errno not in (*_FULL, *_MAY_COME_BACK) or time.monotonic() > deadline:
                 return False
-            if _reserve(folder).exists():
-                _reserve(folder).unlink()
-                continue
-            document = {**document, "results": [], "reason": f"{status.reason} (results left out: the disk is full)"}
             time.sleep(1.0)
         else:
             break

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from labtui.charts import number
 from labtui.runs.records import Document, Request, Status
 
 Key = tuple[str, str]
@@ -137,7 +138,7 @@ def results(runs: Sequence[Compared], baseline: int = 0) -> list[Row]:
             name=key[0],
             unit=next(str(table[key].get("unit") or "") for table in tables if key in table),
             labels=json.loads(key[1]),
-            values=tuple(_number(table[key].get("value")) if key in table else None for table in tables),
+            values=tuple(number(table[key].get("value")) if key in table else None for table in tables),
             baseline=baseline,
         )
         for key in keys
@@ -200,7 +201,7 @@ def predictions(runs: Sequence[Compared], baseline: int = 0) -> list[Row]:
     for run in runs:
         table: dict[str, float | None] = {}
         for each in run.status.predictions:
-            predicted, measured = _number(each.get("predicted")), _number(each.get("measured"))
+            predicted, measured = number(each.get("predicted")), number(each.get("measured"))
             table[str(each.get("name"))] = measured / predicted if predicted and measured is not None else None
         tables.append(table)
     names = dict.fromkeys(name for table in tables for name in table)
@@ -227,10 +228,6 @@ def _table(run: Compared, varying: set[str]) -> dict[Key, Document]:
 def _labels(result: Document) -> Mapping[str, Any]:
     labels = result.get("labels")
     return labels if isinstance(labels, dict) else {}
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def document(ids: Sequence[str], runs: Sequence[Compared], baseline: int = 0) -> Document:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from labtui.runs import lost, ownership, process, state
-from labtui.runs.folder import RunFolder, read_json
+from labtui.runs.folder import RUN_ID, RunFolder, read_json
 from labtui.runs.records import QUEUED, Document, RecordError, Status
 
 
@@ -27,6 +27,7 @@ def stop(folder: RunFolder) -> Status:
     status = lost.bury(folder)
     if not status.live:
         raise ControlError(f"{folder.id} has ended already: {status.state}, {status.reason}")
+    _refuse_others(folder)
     if status.agent is None:
         if ownership.claim_and_end(folder, "stopped before it started"):
             return status
@@ -36,12 +37,17 @@ def stop(folder: RunFolder) -> Status:
     return status
 
 
+def _refuse_others(folder: RunFolder) -> None:
+    if not ownership.is_ours(folder):
+        raise ControlError(f"{folder.id} belongs to {ownership.owner_name(folder)}: only they can do that")
+
+
 def _signal_agent(folder: RunFolder, status: Status, number: int) -> None:
     if status.agent is None or status.agent.host != os.uname().nodename:
         host = status.agent.host if status.agent is not None else "another host"
         raise ControlError(f"{folder.id} runs on {host}: ask there")
     if not process.send(status.agent.pid, status.agent.start, number) and state.owner_alive(status.agent):
-        raise ControlError(f"{folder.id} belongs to another user")
+        raise ControlError(f"the agent of {folder.id} (pid {status.agent.pid}) can't be signalled from here")
 
 
 def _wait_for(folder: RunFolder, condition: Callable[[Status], bool], seconds: float) -> Status:
@@ -86,6 +92,7 @@ def request_stacks(folder: RunFolder, timeout_s: float = 15) -> Document:
     status = lost.bury(folder)
     if not status.live or status.state == QUEUED:
         raise ControlError(f"{folder.id} is {status.state}: only running ranks have stacks")
+    _refuse_others(folder)
     before = _summary_time(folder)
     _signal_agent(folder, status, signal.SIGUSR1)
     deadline = time.monotonic() + timeout_s
@@ -107,14 +114,19 @@ def _summary_time(folder: RunFolder) -> int:
 
 
 def remove(folder: RunFolder) -> None:
-    """Deletes the run's folder. Raises ControlError where it is live, or can't be deleted."""
+    """Deletes the run's folder. Raises ControlError where it is live, is no run's, or can't be deleted."""
     try:
         status = lost.bury(folder)
-    except RecordError:
-        status = None  # an unreadable folder may go, too
+    except RecordError as error:
+        # An unreadable run may go, too; but many a program keeps a run.json of its own, even beside its sources.
+        if not RUN_ID.fullmatch(folder.path.name):
+            raise ControlError(f"{folder.path} is not deleted, since it is no run: {error}") from error
+        status = None
     if status is not None and status.live:
         raise ControlError(f"{folder.id} is {status.state}: stop it first (labtui stop {folder.id})")
+    if folder.path.is_symlink():
+        raise ControlError(f"{folder.path} is not deleted: it is a link to {folder.path.resolve()}")
     try:
         shutil.rmtree(folder.path)
     except OSError as error:
-        raise ControlError(f"{folder.path} can't be deleted: {error.strerror}") from error
+        raise ControlError(f"{folder.path} can't be deleted: {error.strerror or error}") from error

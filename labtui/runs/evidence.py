@@ -11,6 +11,7 @@ from labtui.runs import closing, verdict
 from labtui.runs.folder import RunFolder
 from labtui.runs.ranks import RankWatch
 from labtui.runs.records import Document, Request, RunProcess
+from labtui.runs.tail import EventTail
 
 _OUTPUT_END = 256 << 10
 """Bytes of an output that are looked at: errors stand at its end."""
@@ -31,7 +32,13 @@ def gather(
         if request.launch == "python":
             failures = {0: code if code is not None else -os.WTERMSIG(wait_status)}
         ranks = [
-            verdict.RankEnd(number, watch.departed.get(number), failures.get(number), _error_of(folder, rank, code))
+            verdict.RankEnd(
+                number,
+                watch.departed.get(number),
+                failures.get(number),
+                _error_of(folder, rank, code),
+                watch.exits.get(number),
+            )
             for number, rank in sorted(watch.ranks.items())
         ]
         ranks += [verdict.RankEnd(number, None, failures[number]) for number in failures.keys() - watch.ranks.keys()]
@@ -43,8 +50,23 @@ def gather(
         ranks=ranks,
         disk_full=code != 0 and closing.disk_full(folder),
         checks=checks,
+        stopped_at=_stopped_at(folder) if code == 0 and not checks and request.launch != "command" else "",
         expect_failure=request.expect_failure,
     )
+
+
+def _stopped_at(folder: RunFolder) -> str:
+    """How far the first rank came that did not come to its end, "rank 0 at 3 of 12"; empty where all did, or none said."""
+    tail, last = EventTail(folder), dict[int, Document]()
+    while True:
+        last.update((event["rank"], event) for event in tail.poll() if event["kind"] == "progress")
+        if not tail.behind:
+            break
+    for rank, event in sorted(last.items()):
+        done, total = event.get("done"), event.get("total")
+        if isinstance(done, int | float) and isinstance(total, int | float) and done < total:
+            return f"rank {rank} at {done:g} of {total:g}"
+    return ""
 
 
 def _error_of(folder: RunFolder, rank: RunProcess, exit_code: int | None) -> str:

@@ -9,13 +9,17 @@ import contextlib
 import json
 import os
 import re
+import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labtui.runs.json_text import MOST_IN_FILE, parse
 from labtui.runs.records import QUEUED, Labels, RecordError, Request, Status
 
+LARGEST_RECORD = 8 << 20
+"""Bytes; a larger file is none that we wrote."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9_.-]+-[0-9a-f]{4}")
 
 
@@ -105,6 +109,22 @@ class RunFolder:
     def rank_events(self, rank: int) -> Path:
         return self.events / f"rank{rank}.jsonl"
 
+    def sibling(self, run_id: str) -> RunFolder:
+        """The folder of another run in the same place, as a group's runs name each other. Raises RecordError where
+        that is no run's id: it must not lead anywhere else."""
+        if not RUN_ID.fullmatch(run_id):
+            raise RecordError(f"run.json names {run_id[:60]!r} as a run of its group, which is no run's id")
+        return RunFolder(self.path.parent / run_id)
+
+    def inside(self, relative: str) -> Path | None:
+        """The path of something in this folder; None where it would lead out of it, links followed (a status.json that
+        somebody sent may say anything)."""
+        path = self.path / relative
+        try:
+            return path if path.resolve().is_relative_to(self.path.resolve()) else None
+        except (OSError, RuntimeError, ValueError):  # links in a circle; NUL, or half a character
+            return None
+
     def request(self) -> Request:
         """run.json. Raises RecordError."""
         return Request.read(read_json(self.request_file))
@@ -164,12 +184,27 @@ def publish(staged: RunFolder) -> RunFolder:
 
 
 def read_json(path: Path) -> Any:
-    """A whole JSON file. Raises RecordError, with the file's name."""
+    """A whole JSON file of at most LARGEST_RECORD bytes. Raises RecordError, with the file's name."""
     try:
-        return json.loads(path.read_bytes())
+        # Without O_NONBLOCK a named pipe in its place would hold up whoever lists runs for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                raise RecordError(f"{path.name} can't be read: it is no file")
+            if facts.st_size > LARGEST_RECORD:
+                raise RecordError(f"{path.name} is too large ({facts.st_size:,} bytes)")
+            with open(descriptor, "rb", closefd=False) as file:
+                raw = file.read(LARGEST_RECORD)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise RecordError(f"{path.name} can't be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    if not raw.strip():
+        raise RecordError(f"{path.name} is empty")
+    try:
+        return parse(raw, MOST_IN_FILE)
+    except ValueError as error:
         raise RecordError(f"{path.name} is no JSON: {error}") from error
 
 

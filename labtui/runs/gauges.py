@@ -6,7 +6,6 @@ folder. What a line does not say, or says as null, is a gap; it is never 0.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import deque
@@ -17,6 +16,7 @@ from typing import Any
 from labtui.charts import number
 from labtui.runs.envelope import Course, Envelope
 from labtui.runs.folder import RunFolder
+from labtui.runs.json_text import objects, parse
 from labtui.runs.records import Document
 from labtui.runs.tail import BITE, LineTail
 
@@ -211,8 +211,8 @@ class GaugeReader:
         if time is not None and host in self._seen and _float(time[1]) <= self._seen[host]:
             return
         try:
-            sample = json.loads(line)
-        except (ValueError, RecursionError):
+            sample = parse(line)
+        except ValueError:
             return
         self.take(sample, host)
 
@@ -224,14 +224,14 @@ class GaugeReader:
         self._seen[host] = t
         if self.latest is None or t >= self.latest["t"]:
             self.latest = sample
-        for entry in _objects(sample.get("gpus")):
+        for entry in objects(sample.get("gpus")):
             if type(entry.get("index")) is int:
                 self._take_gpu(t, host, entry)
-        for entry in _objects(sample.get("ranks")):
+        for entry in objects(sample.get("ranks")):
             if type(entry.get("rank")) is int:
                 kept = _kept(self._ranks, entry["rank"], t, entry)
                 kept.add(t, entry, RANK_FIELDS)
-        for entry in _objects([sample.get("host")]):
+        for entry in objects([sample.get("host")]):
             self._take_host(t, host, entry)
 
     def _take_gpu(self, t: float, host: str, entry: Document) -> None:
@@ -289,10 +289,6 @@ def _kept(all_kept: dict[Any, _Kept], key: Any, t: float, entry: Document) -> _K
     elif t >= kept.t:
         kept.t, kept.latest = t, entry
     return kept
-
-
-def _objects(value: Any) -> list[Document]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _float(text: bytes) -> float:

@@ -57,6 +57,8 @@ class RankView:
     before: Collective | None = None
     """The same a moment earlier: where it differs, the rank moves, and its stack is of another moment."""
     ended: bool = False
+    stopped: bool = False
+    """Whether a signal keeps it from running (SIGSTOP, ctrl-z, a debugger): it answers nothing until SIGCONT."""
     how: str | None = None
     why: str = ""
 
@@ -76,7 +78,7 @@ class RankView:
     @property
     def waits(self) -> bool | None:
         """Whether it waits for other ranks; None where neither source tells."""
-        if self.ended:
+        if self.ended or self.stopped:
             return False
         if self.collective is not None and not self.collective.ended:
             return True
@@ -137,6 +139,8 @@ def _names(ranks: Sequence[RankView]) -> str:
 def _at(view: RankView) -> str:
     if view.ended:
         return "has ended"
+    if view.stopped:
+        return "is stopped (SIGSTOP)"
     return f"is at {view.place}" if view.place is not None else f"is at an unknown place ({view.why or 'no stack'})"
 
 
@@ -164,6 +168,9 @@ def explain(views: Sequence[RankView]) -> str:
     verb = "waits" if len(waiting) == 1 else "wait"
 
     if not waiting:
+        stopped = [view for view in views if view.stopped]
+        if stopped:
+            return f"{_names(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped (SIGSTOP)"
         if unknown:
             return f"the stack of {_names(unknown)} can't be read: {unknown[0].why or 'no way to ask it'}"
         return f"no rank waits for another: {'; '.join(f'rank {view.rank} {_at(view)}' for view in awaited[:8])}"

@@ -14,7 +14,7 @@ from typing import Any
 from labtui.machine.link import PER_RANK, Link, prefix
 from labtui.runs.folder import RunFolder
 from labtui.runs.ladder import RUN_ID, TORCHRUN_GRACE_S
-from labtui.runs.masking import MASK
+from labtui.runs.masking import is_masked
 from labtui.runs.records import Document, Request
 
 REAL_COMMAND = "LABTUI_REAL_COMMAND"
@@ -64,7 +64,7 @@ def worker_environment(
 ) -> dict[str, str]:
     """The environment of torchrun and its ranks. What the user set wins over what is only sensible."""
     environment = {name: value for name, value in environ.items() if name not in _OWN}
-    environment.update((name, value) for name, value in request.environment.items() if value != MASK)
+    environment.update((name, value) for name, value in request.environment.items() if not is_masked(value))
 
     sensible = {
         # A rank that dies must not take its last lines along in a buffer.

@@ -13,6 +13,7 @@ from typing import Any
 from labtui.catalog.guide import PREDICTION, Bound, Expect, Quiz
 from labtui.charts import number
 from labtui.runs.compare import Compared
+from labtui.runs.json_text import objects
 from labtui.theory import hardware
 
 GOOD, LOW, HIGH, UNKNOWN = "good", "low", "high", "unknown"
@@ -42,8 +43,8 @@ class Missing:
 def result(run: Compared, name: str, where: Mapping[str, Any]) -> Known | Missing:
     """The result of that name which carries the labels `where`.
 
-    Of one that was reported twice the newest counts; of a median among quantiles, the median. Missing where none fits,
-    where several do, or where it is no finite number.
+    Of one that was reported twice the newest counts; of a median among quantiles, the median; of several that fit, the
+    one with these labels and no other. Missing where none fits, where several do, or where it is no finite number.
     """
     fitting: dict[str, dict[str, Any]] = {}
     for one in run.status.results:
@@ -52,6 +53,9 @@ def result(run: Compared, name: str, where: Mapping[str, Any]) -> Known | Missin
         if one.get("name") == name and all(key in labels and labels[key] == value for key, value in where.items()):
             fitting[json.dumps(labels, sort_keys=True)] = {**one, "labels": labels}
     spread = None
+    exact = json.dumps(dict(where), sort_keys=True)
+    if exact in fitting:
+        fitting = {exact: fitting[exact]}
     if len(fitting) > 1:
         quantiles = {str(one["labels"].get("stat")): one for one in fitting.values()}
         others = {json.dumps({**one["labels"], "stat": ""}, sort_keys=True) for one in fitting.values()}
@@ -91,7 +95,7 @@ def fact(name: str, run: Compared) -> Known | Missing:
                       "link_vs_compute has not measured this machine's link yet")  # fmt: skip
     if name == "link.ceiling":
         return _ceiling(run, machine)
-    gpus = [gpu for gpu in machine.get("gpus") or () if isinstance(gpu, dict)]
+    gpus = objects(machine.get("gpus"))
     if not gpus:
         return Missing("this run was on no GPU")
     if name == "gpu.memory":
@@ -115,7 +119,7 @@ def _ceiling(run: Compared, machine: Mapping[str, Any]) -> Known | Missing:
         return Known(rate, "GB/s", "the shaped link's rate")
     topology = machine.get("topology")
     told = topology.get("ceilings") if isinstance(topology, dict) else None
-    pairs = [one for one in told or () if isinstance(one, dict)]
+    pairs = objects(told)
     rates = [(rate, str(one.get("what") or "")) for one in pairs if (rate := number(one.get("gb_per_s"))) is not None]
     if not rates:
         on_cpu = run.request.device == "cpu"

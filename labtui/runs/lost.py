@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 
-from labtui.runs import closing, ladder, nccl_log, spawn, state
-from labtui.runs.folder import RunFolder
+from labtui.runs import closing, ladder, nccl_log, ownership, process, spawn, state
+from labtui.runs.folder import RUN_ID, RunFolder
 from labtui.runs.records import LOST, RecordError, Status
 
 
@@ -20,18 +19,25 @@ def bury(folder: RunFolder) -> Status:
     if status.state != LOST or not folder.status().live:
         return status
     request = folder.request()
-    if request.uid != os.getuid():
+    # What is ended is named by the folder: it must be of our own making.
+    if not ownership.is_ours(folder) or not RUN_ID.fullmatch(request.id):
         return status
     said: list[str] = []
-    launched = next((process for process in status.processes if process.role not in ("rank", "sampler")), None)
+    recorded = status.processes
+    if status.agent is not None and status.agent.boot_id != process.boot_id():
+        recorded = ()  # they ended with that boot: what has one of these pids and start times now is somebody else's
+    launched = next((each for each in recorded if each.role not in ("rank", "sampler")), None)
+    ranks = [each for each in recorded if each.role == "rank"]
     # No gentle step: SIGTERM is what torchrun got when its agent went.
-    came_to = ladder.end(request.id, launched, status.ranks, hurry=lambda: True, log=said.append)
+    came_to = ladder.end(request.id, launched, ranks, hurry=lambda: True, log=said.append)
     reason = status.reason
     if came_to.killed:
-        reason += f"; {came_to.killed} of its processes were still there and have been ended"
+        were, have = ("was", "has") if came_to.killed == 1 else ("were", "have")
+        reason += f"; {came_to.killed} of its processes {were} still there and {have} been ended"
     gathered = closing.gather(folder, status, request.expect_failure)
     nccl_log.NcclLog(folder, said.append).finish(gathered.results)
-    status = replace(gathered, reason=reason, ended=_last_sign(folder))
+    # The clock may have been set back meanwhile: no run ends before it began.
+    status = replace(gathered, reason=reason, ended=max(_last_sign(folder), status.started or status.created))
     try:
         with folder.agent_log.open("a") as file:
             file.writelines(f"{line}\n" for line in [f"{LOST}: {reason}", *said])

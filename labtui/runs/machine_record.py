@@ -21,6 +21,10 @@ class MachineRecord:
         self._described = host.describe()
         self._written: Document = {}
 
+    def moved(self, folder: RunFolder) -> None:
+        """The run's folder lies elsewhere now."""
+        self._folder = folder
+
     def update(self, told: Document | None, watch: RankWatch) -> None:
         """Writes it anew if there is news. `told` is the sampler's description, with NVML's part once that is open."""
         machine: Document = {**self._described, **(told or {})}

@@ -10,6 +10,8 @@ RECORDED = ("NCCL_", "RCCL_", "GLOO_", "TORCH_", "CUDA_", "OMP_")
 
 MASK = "***"
 
+_IN_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@")
+"""A password in an address: https://ann:secret@host/."""
 _SECRET = re.compile(
     r"(?i)(^|[_\-.])(api[_\-]?key|key|token|secret|passw(or)?d|passwd|pwd|credentials?|auth)($|[_\-.=])"
 )
@@ -20,9 +22,18 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
+def is_masked(text: str) -> bool:
+    """Whether something in it was masked: then it is no value to go on with."""
+    return MASK in text
+
+
+def _mask_text(text: str) -> str:
+    return _IN_URL.sub(rf"\g<1>{MASK}@", text)
+
+
 def mask_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The same variables, the values of secrets masked."""
-    return {name: MASK if is_secret(name) else value for name, value in environment.items()}
+    return {name: MASK if is_secret(name) else _mask_text(value) for name, value in environment.items()}
 
 
 def recorded(environ: Mapping[str, str]) -> dict[str, str]:
@@ -31,7 +42,7 @@ def recorded(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def mask_command(command: Sequence[str]) -> tuple[str, ...]:
-    """The command with the values of options masked that look like secrets: --token X, --token=X, token=X."""
+    """The command with what looks like a secret masked: --token X, --token=X, token=X, a password in an address."""
     masked: list[str] = []
     hide_next = False
     for argument in command:
@@ -43,6 +54,6 @@ def mask_command(command: Sequence[str]) -> tuple[str, ...]:
             masked.append(f"{name}={MASK}")
             hide_next = False
         else:
-            masked.append(argument)
+            masked.append(_mask_text(argument))
             hide_next = argument.startswith("-") and not equals and is_secret(argument)
     return tuple(masked)

@@ -34,6 +34,10 @@ class NcclLog:
         self._written: Document | None = None
         self._next = 0.0
 
+    def moved(self, folder: RunFolder) -> None:
+        """The run's folder lies elsewhere now: its logs are read anew there."""
+        self._folder, self._tails, self._reader = folder, {}, None
+
     def poll(self, now: float) -> None:
         """Reads what was added and, if that changed anything, writes nccl.json. `now` is monotonic."""
         if now < self._next:

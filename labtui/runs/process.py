@@ -52,6 +52,25 @@ def stuck(pid: int | None, start: int | None) -> bool:
     return stat is not None and stat.start == start and stat.state == "D"
 
 
+def stopped(pid: int | None, start: int | None) -> bool:
+    """Whether a signal keeps the process from running (SIGSTOP, ctrl-z), or a debugger holds it."""
+    stat = read_stat(pid) if pid is not None else None
+    return stat is not None and stat.start == start and stat.state in "Tt"
+
+
+def exit_status(pid: int, start: int | None) -> int | None:
+    """The wait status of a process that has ended and was not reaped yet, as os.waitpid would give it to its parent;
+    None where it is gone, still runs, or is somebody else's (the kernel tells it to its owner only)."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+        owner = (PROC / str(pid)).stat().st_uid
+    except OSError:
+        return None
+    rest = text[text.rfind(")") + 2 :].split()
+    known = rest[0] == "Z" and int(rest[19]) == start and owner == os.getuid()
+    return int(rest[49]) if known and len(rest) > 49 else None  # field 52
+
+
 def send(pid: int | None, start: int | None, signal: int, *, group: bool = False) -> bool:
     """Signals exactly this process, or its process group if it leads one; False where it is gone or not ours."""
     if pid is None or not alive(pid, start):

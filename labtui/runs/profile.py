@@ -10,12 +10,13 @@ ranks get it as LABTUI_PROFILE: so it stays known what a run's predictions reste
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from labtui.runs import find, launch
+from labtui.runs import find, launch, masking
 from labtui.runs.folder import RunFolder
 from labtui.runs.records import SUCCEEDED, Document, RecordError, Request, Status
 
@@ -93,3 +94,20 @@ def _results(results: Iterable[Any], name: str) -> Iterable[tuple[Document, floa
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             continue
         yield labels if isinstance(labels, dict) else {}, float(value)
+
+
+def of_this_machine(root: Path, environ: Mapping[str, str]) -> dict[str, Document]:
+    """Kind of device -> the profile that a run of one process would get here now, without settings of its own.
+
+    `environ` is the environment that the run would be started in.
+    """
+    found = {}
+    for device in ("cuda", "cpu"):
+        wanted = Request(
+            id="", experiment="", command=(), python="", host=os.uname().nodename, user="", uid=os.getuid(),
+            created=time.time(), environment=masking.recorded(environ), nproc=1, device=device,
+        )  # fmt: skip
+        profile = newest(root, wanted)
+        if profile is not None:
+            found[device] = profile
+    return found

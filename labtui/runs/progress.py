@@ -32,6 +32,8 @@ class Progress:
     """What a predict block asks -> what the reader guessed."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """A quiz's question -> a number, or the places of the choices, as last answered."""
+    skipped: tuple[str, ...] = ()
+    """What was to be guessed or answered, and was asked to be shown without."""
 
     def at(self, step: int) -> Progress:
         return replace(self, step=step)
@@ -44,6 +46,9 @@ class Progress:
 
     def with_answer(self, question: str, answer: Any) -> Progress:
         return replace(self, answers={**self.answers, question: answer})
+
+    def with_skipped(self, text: str) -> Progress:
+        return replace(self, skipped=tuple(dict.fromkeys((*self.skipped, text))))
 
 
 def file_of(experiment: str) -> Path:
@@ -62,12 +67,13 @@ def read(experiment: str) -> Progress:
         return Progress()
     if not isinstance(content, dict):
         return Progress()
-    step = content.get("step")
+    step, skipped = content.get("step"), content.get("skipped")
     return Progress(
         step=step if type(step) is int and 0 <= step < _MOST else 0,
         runs={key: value for key, value in _entries(content, "runs") if isinstance(value, str)},
         guesses={key: real for key, value in _entries(content, "guesses") if (real := number(value)) is not None},
         answers={key: value for key, value in _entries(content, "answers") if _is_answer(value)},
+        skipped=tuple(text for text in skipped[:_MOST] if isinstance(text, str)) if isinstance(skipped, list) else (),
     )
 
 
@@ -80,6 +86,7 @@ def write(experiment: str, progress: Progress) -> None:
         "runs": dict(progress.runs),
         "guesses": dict(progress.guesses),
         "answers": dict(progress.answers),
+        "skipped": list(progress.skipped),
     }
     write_json(path, document)
 

@@ -25,6 +25,9 @@ WORDS_IN = ("id", "experiment", "variant", "reason", "note", "user")
 ORDERS = ("created", "experiment", "variant", "state", "took", "nproc", "tags", "note")
 """Columns by which runs can be sorted."""
 
+MOST = 100
+"""Conditions. SQLite takes about a thousand; nobody types so many, but a paste may hold them."""
+
 _PARAMETER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
@@ -53,8 +56,9 @@ class Query:
 
 
 def parse(text: str, order: str = "created", descending: bool = True) -> Query:
-    """What was typed. Never raises; an unknown order is that of age."""
-    terms = tuple(_term(word) for word in text.split())
+    """What was typed, its first MOST conditions. Never raises; an unknown order is that of age."""
+    words = list(dict.fromkeys(text.split()))[:MOST]
+    terms = (_term(word) for word in words)
     return Query(tuple(term for term in terms if term), order if order in ORDERS else "created", descending)
 
 

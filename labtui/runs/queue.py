@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,12 +69,18 @@ def live_runs(root: Path) -> list[LiveRun]:
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Held while a run looks whether it is its turn and says so, that two may not both find the way free."""
-    descriptor = os.open(
-        f"/tmp/labtui-turn-{os.getuid()}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    try:
+    """Held while a run looks whether it is its turn and says so, that two may not both find the way free.
+
+    Where nothing can be locked (some network file systems, somebody else's file in its place) it holds nothing: two
+    that look within the same moment are rarer than such places.
+    """
+    path = f"/tmp/labtui-turn-{os.getuid()}"
+    descriptor = None
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
         yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)

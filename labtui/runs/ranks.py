@@ -47,6 +47,18 @@ def find(launched_pid: int, folder: Path) -> tuple[dict[int, RunProcess], int]:
     return ranks, attempt
 
 
+def outputs(folder: Path) -> list[RunProcess]:
+    """The ranks of the last attempt as torchrun's own log folders tell them: no more of them than their output."""
+    found = [path for path in folder.glob("ranks/*/attempt_*") if path.name[8:].isdecimal()]
+    attempts = sorted(found, key=lambda path: int(path.name[8:]))
+    ranks = []
+    for path in attempts[-1].iterdir() if attempts else ():
+        if path.name.isdecimal():
+            stdout, stderr = _outputs({"TORCHELASTIC_ERROR_FILE": str(path / "error.json")}, folder)
+            ranks.append(RunProcess("rank", None, None, int(path.name), int(path.name), stdout, stderr))
+    return sorted(ranks, key=lambda rank: rank.rank or 0)
+
+
 def _outputs(environment: dict[str, str], folder: Path) -> tuple[str | None, str | None]:
     """torchrun writes a rank's output beside its error file."""
     error_file = environment.get("TORCHELASTIC_ERROR_FILE")
@@ -70,6 +82,8 @@ class RankWatch:
         self.ranks: dict[int, RunProcess] = {}
         self.departed: dict[int, float] = {}
         """rank -> monotonic time at which its process was seen to be gone."""
+        self.exits: dict[int, int] = {}
+        """rank -> its wait status, where it could be read before torchrun took it."""
         self.attempt = 0
         self.cpus: dict[int, list[int]] = {}
         """rank -> the CPUs it may run on."""
@@ -88,6 +102,11 @@ class RankWatch:
     @property
     def complete(self) -> bool:
         return self._expected is not None and len(self.ranks) >= self._expected
+
+    def moved(self, folder: Path) -> None:
+        """The run's folder lies elsewhere now. What ranks open from here on still goes where it was."""
+        self._folder = folder
+        self._tails = {}
 
     def add(self, rank: RunProcess) -> None:
         """A rank that needs no search: the launched process itself."""
@@ -139,16 +158,12 @@ class RankWatch:
 
         On one node torchrun's local rank is the rank.
         """
-        found = [path for path in self._folder.glob("ranks/*/attempt_*") if path.name[8:].isdigit()]
-        attempts = sorted(found, key=lambda path: int(path.name[8:]))
-        for path in attempts[-1].iterdir() if attempts else ():
-            if not path.name.isdigit() or int(path.name) in self.ranks:
+        for rank in outputs(self._folder):
+            if rank.rank is None or rank.rank in self.ranks:
                 continue
-            number = int(path.name)
-            hello = self._first_hello(number)
-            stdout, stderr = _outputs({"TORCHELASTIC_ERROR_FILE": str(path / "error.json")}, self._folder)
+            hello = self._first_hello(rank.rank)
             pid, start = (hello.get(key) if isinstance(hello.get(key), int) else None for key in ("pid", "start"))
-            self._replace(number, RunProcess("rank", pid, start, number, number, stdout, stderr))
+            self._replace(rank.rank, replace(rank, pid=pid, start=start))
 
     def _greeted(self, rank: int) -> bool:
         """Whether the rank's present process has said hello."""
@@ -162,6 +177,7 @@ class RankWatch:
             if known is not None and (known.pid, known.start) == (rank.pid, rank.start):
                 continue
             self.departed.pop(number, None)
+            self.exits.pop(number, None)
             with contextlib.suppress(OSError):
                 self.cpus[number] = sorted(os.sched_getaffinity(rank.pid or 0))
             environment = process.environment(rank.pid) if rank.pid is not None else None
@@ -173,6 +189,9 @@ class RankWatch:
     def _await_end(self, number: int, rank: RunProcess) -> None:
         def departed() -> None:
             self.departed[number] = time.monotonic()
+            status = process.exit_status(rank.pid, rank.start) if rank.pid is not None else None
+            if status is not None:
+                self.exits[number] = status
 
         try:
             if rank.pid is not None:

@@ -7,6 +7,7 @@ This module reads and writes no files.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -15,6 +16,8 @@ SCHEMA = 1
 QUEUED, STARTING, RUNNING = "queued", "starting", "running"
 SUCCEEDED, FAILED, STOPPED, TIMED_OUT, LOST = "succeeded", "failed", "stopped", "timed_out", "lost"
 LIVE = frozenset({QUEUED, STARTING, RUNNING})
+_BEYOND = 2**63
+"""No pid, exit code or time is that large, and SQLite can't keep it."""
 ENDED = frozenset({SUCCEEDED, FAILED, STOPPED, TIMED_OUT, LOST})
 
 EXIT_CODES = {SUCCEEDED: 0, FAILED: 1, LOST: 1, STOPPED: 3, TIMED_OUT: 124}
@@ -59,8 +62,20 @@ def _known(cls: type[Record], document: Any, what: str) -> Document:
         if wrong_bool or not isinstance(value, types):
             allowed = " or ".join("null" if t is type(None) else t.__name__ for t in types)
             raise RecordError(f"{what}: {name} is {type(value).__name__}, {allowed} expected")
+        if isinstance(value, int | float) and not (abs(value) < _BEYOND and math.isfinite(value)):
+            shown = value if isinstance(value, float) or abs(value) < 10**60 else "a number of many digits"
+            raise RecordError(f"{what}: {name} is {shown}, which can't be")
         known[name] = tuple(value) if isinstance(value, list) else value
     return known
+
+
+def _all(kind: type, values: Any, what: str) -> None:
+    """Raises RecordError where one of several values is of another kind."""
+    for value in values.values() if isinstance(values, dict) else values:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            words: dict[type, str] = {dict: "an object", str: "text"}
+            expected = words.get(kind, kind.__name__)
+            raise RecordError(f"{what} holds {type(value).__name__}, {expected} expected")
 
 
 _NONE = type(None)
@@ -78,6 +93,12 @@ class Limits(Record):
     stall_s: float | None = None
 
     TYPES = {"timeout_s": (*_NUMBER, _NONE), "stall_s": (*_NUMBER, _NONE)}
+
+
+class _Link(Record):
+    """What readers rely on of a shaped link."""
+
+    TYPES = {"rate_bits": _NUMBER, "model": (str,)}
 
 
 @dataclass(frozen=True)
@@ -139,6 +160,13 @@ class Request(Record):
             raise RecordError(f"run.json has schema {known['schema']}, this labtui reads up to {SCHEMA}: update it")
         if "limits" in known:
             known["limits"] = Limits(**_known(Limits, known["limits"], "run.json: limits"))
+        for name in ("command", "environment", "expect_failure"):
+            _all(str, known.get(name, ()), f"run.json: {name}")
+        link = known.get("link")
+        if link is not None:
+            _known(_Link, link, "run.json: link")
+            if "rate_bits" not in link or not link["rate_bits"] > 0:
+                raise RecordError("run.json: link has no rate_bits above 0")
         try:
             return cls(**known)
         except TypeError:
@@ -222,6 +250,9 @@ class Status(Record):
         known = _known(cls, document, "status.json")
         if known.get("state") not in LIVE | ENDED:
             raise RecordError(f"status.json: state is {known.get('state')!r}, a known state expected")
+        for name in ("checks", "predictions", "results"):
+            _all(dict, known.get(name, ()), f"status.json: {name}")
+        _all(int, known.get("events", {}), "status.json: events")
         try:
             if known.get("agent") is not None:
                 known["agent"] = Owner(**_known(Owner, known["agent"], "status.json: agent"))
@@ -263,4 +294,6 @@ class Labels(Record):
     @classmethod
     def read(cls, document: Any) -> Labels:
         """Raises RecordError where `document` is no labels.json."""
-        return cls(**_known(cls, document, "labels.json"))
+        known = _known(cls, document, "labels.json")
+        _all(str, known.get("tags", ()), "labels.json: tags")
+        return cls(**known)

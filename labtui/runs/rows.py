@@ -6,7 +6,6 @@ Knows no index: `index` and `store` keep these rows.
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,6 @@ from labtui.runs.records import LIVE, Labels, RecordError, Request, Status
 
 MOST_PARAMETERS = 1 << 16
 """Characters; more are no parameters of ours, and would be kept for every run."""
-_BEYOND = 2**63
-"""No exit code, process count or time is that large, and SQLite can't keep it."""
 
 
 @dataclass(frozen=True)
@@ -123,15 +120,6 @@ def _row(folder: RunFolder, request: Request, status: Status, labels: Labels) ->
     _check_text("status.json: reason", status.reason)
     for text in (labels.note, *labels.tags):
         _check_text("labels.json: a note or tag", text)
-    for name, number in (
-        ("run.json: created", request.created),
-        ("run.json: nproc", request.nproc),
-        ("status.json: started", status.started),
-        ("status.json: ended", status.ended),
-        ("status.json: exit_code", status.exit_code),
-    ):
-        if number is not None and not (math.isfinite(number) and abs(number) < _BEYOND):
-            raise RecordError(f"{name} is {number}, which can't be")
     return Row(
         id=folder.id,
         experiment=request.experiment,
@@ -159,13 +147,9 @@ def _parameters(request: Request) -> str:
     return text if len(text) <= MOST_PARAMETERS else "{}"
 
 
-def _check_text(what: str, value: object) -> None:
-    """A list's tags may hold anything, and JSON may hold half a character, which can neither be kept nor shown."""
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise RecordError(f"{what} is {type(value).__name__}, text expected")
+def _check_text(what: str, value: str | None) -> None:
+    """JSON may hold half a character, which can neither be kept nor shown."""
     try:
-        value.encode()
+        (value or "").encode()
     except UnicodeEncodeError:
         raise RecordError(f"{what} holds half a character") from None

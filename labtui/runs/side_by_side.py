@@ -23,7 +23,9 @@ def group_of(folder: RunFolder) -> list[RunFolder]:
     members: list[RunFolder] = []
     following: str | None = group
     while following is not None and len(members) < MOST:
-        member = RunFolder(folder.path.parent / following)
+        member = folder.sibling(following)
+        if member in members:
+            break
         if member.path.is_dir():  # else somebody removed it, and what came after is not known any more
             members.append(member)
             following = member.request().next

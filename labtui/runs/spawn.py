@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from labtui.runs.folder import RunFolder
+from labtui.runs.folder import RUN_ID, RunFolder
 
 
 class SpawnError(OSError):
@@ -55,6 +55,8 @@ def make_runtime(run_id: str) -> Path:
 
 def remove_runtime(run_id: str) -> None:
     """Removes the run's runtime folder, also one that an agent which was killed left behind."""
+    if not RUN_ID.fullmatch(run_id):
+        return  # it would be a pattern that finds other folders
     for path in _runtime_root().glob(f"{_runtime_prefix(run_id)}*"):
         if path.is_dir() and not path.is_symlink() and path.stat().st_uid == os.getuid():
             shutil.rmtree(path, ignore_errors=True)

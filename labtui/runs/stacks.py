@@ -33,9 +33,12 @@ def collect(
     `final` allows SIGABRT as the last means, where the rank's Python prints its stack on it; the rank ends by that.
     """
     folder.stacks.mkdir(exist_ok=True)
+    # A stopped process answers nothing: waiting for it would only keep the others.
+    stopped = [rank for rank in ranks if process.stopped(rank.pid, rank.start)]
+    sockets = {number: path for number, path in sockets.items() if number not in {rank.rank for rank in stopped}}
     before, began = _records(sockets), time.monotonic()
     sizes = {rank.pid: _size(_stack_file(folder, rank)) for rank in ranks}
-    signalled = [rank for rank in ranks if _signal(rank)]
+    signalled = [rank for rank in ranks if rank not in stopped and _signal(rank)]
     deadline = time.monotonic() + ANSWER_S
     while time.monotonic() < deadline and any(
         _size(_stack_file(folder, rank)) == sizes[rank.pid] for rank in signalled
@@ -106,6 +109,9 @@ def _view(
     ended = not process.alive(rank.pid, rank.start) and how != "abort"
     if not stack and not why:
         why = "it has ended" if ended else "it announced no handler, and py-spy is not installed"
+    stopped = not ended and process.stopped(rank.pid, rank.start)
+    if stopped and not stack:
+        why = "it is stopped (SIGSTOP): it answers nothing until SIGCONT"
     recorded = number in records and not ended
     return hang.RankView(
         number,
@@ -114,6 +120,7 @@ def _view(
         recorded=recorded,
         before=before.get(number) if recorded else None,
         ended=ended,
+        stopped=stopped,
         how=how,
         why="" if stack else why,
     )

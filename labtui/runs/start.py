@@ -72,7 +72,8 @@ def start(
     """
     python = _interpreter(options.python, needs_torch=experiment.launch == "torchrun")
     requests = [_request(experiment, variant, settings, options, python) for variant in variants]
-    requests = [replace(request, profile=profile.newest(root, request)) for request in requests]
+    git = _git(experiment.folder)
+    requests = [replace(request, profile=profile.newest(root, request), git=git) for request in requests]
     return _publish(root, experiment.name, requests, options.environment)
 
 
@@ -127,7 +128,7 @@ def start_command(root: Path, command: Sequence[str], options: Options, director
 def rerun(root: Path, folder: RunFolder, settings: Mapping[str, str], options: Options) -> RunFolder:
     """Starts a run like the recorded one, with some parameters set anew. Raises as `start`; RecordError."""
     before = folder.request()
-    environment = {name: value for name, value in before.environment.items() if value != masking.MASK}
+    environment = {name: value for name, value in before.environment.items() if not masking.is_masked(value)}
     options = replace(
         options,
         environment={**environment, **options.environment},
@@ -141,7 +142,7 @@ def rerun(root: Path, folder: RunFolder, settings: Mapping[str, str], options: O
     if before.launch == COMMAND:
         if settings:
             raise StartError(f"{folder.id} is a command of your own: it has no parameters to set")
-        if any(masking.MASK in argument for argument in before.command):
+        if any(map(masking.is_masked, before.command)):
             raise StartError(f"{folder.id} held secrets that were not stored: give its command again")
         directory = Path(before.directory) if before.directory is not None else None
         if directory is not None and not directory.is_dir():
@@ -187,7 +188,6 @@ def _request(
             experiment.limits.stall_s if options.stall_s is None else options.stall_s,
         ),
         expect_failure=tuple(variant.expect_failure),
-        git=_git(experiment.folder),
     )
 
 
@@ -304,7 +304,12 @@ def _git(folder: Path) -> Document | None:
         try:
             # A large checkout may take long to look at: then it is unknown rather than waited for.
             done = subprocess.run(
-                ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=0.5, check=False
+                # Without what the checkout's own settings would have git start.
+                ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=0.5,
+                check=False,
             )
             answers.append(done.stdout.strip() if done.returncode == 0 else None)
         except (OSError, subprocess.TimeoutExpired):

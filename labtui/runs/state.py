@@ -37,14 +37,19 @@ def observe(folder: RunFolder, now: float | None = None) -> Status:
         status = folder.status()
         if status.live:
             reason = f"its agent (pid {status.agent.pid if status.agent else '?'}) is gone and left no last word"
+            if status.agent is not None and status.agent.boot_id != process.boot_id():
+                reason = "the machine was restarted while it ran"
             return replace(status, state=LOST, reason=reason)
     return status
 
 
 def _observe_unowned(folder: RunFolder, status: Status, now: float) -> Status:
-    """A queued run that no agent has taken yet: fine while its group goes on, or while its starter is at work."""
+    """A queued run that no agent has taken yet: fine while its group goes on, or while its starter is at work.
+
+    One that was made in the future was made before the clock was set back: its starter is gone as well.
+    """
     request = folder.request()
-    if request.host != os.uname().nodename or now - status.created < UNOWNED_GRACE_S:
+    if request.host != os.uname().nodename or abs(now - status.created) < UNOWNED_GRACE_S:
         return status
     if request.group is not None and _group_goes_on(folder, request.group):
         return status
@@ -54,9 +59,11 @@ def _observe_unowned(folder: RunFolder, status: Status, now: float) -> Status:
 def _group_goes_on(folder: RunFolder, group: str) -> bool:
     """Whether an agent of an earlier run of the group is alive; the first run's id is the group's name."""
     current: str | None = group
-    while current is not None and current != folder.id:
-        member = RunFolder(folder.path.parent / current)
+    seen = {folder.id}
+    while current is not None and current not in seen:
+        seen.add(current)
         try:
+            member = folder.sibling(current)
             status = member.status()
             current = member.request().next
         except RecordError:

@@ -7,12 +7,12 @@ keeps no events (see `watch`).
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
 import time
 from array import array
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from labtui.runs.folder import RunFolder
+from labtui.runs.json_text import parse
 
 Event = dict[str, Any]
 
@@ -117,8 +118,8 @@ class LineTail:
 def parse_event(line: bytes, rank: int) -> Event | None:
     """The event on a line, with its rank (that of its file unless it says so itself); None for a bad line."""
     try:
-        event = json.loads(line.decode())
-    except (ValueError, RecursionError):
+        event = parse(line)
+    except ValueError:
         return None
     if not isinstance(event, dict) or not isinstance(event.get("kind"), str):
         return None
@@ -185,6 +186,11 @@ def read_events(folder: RunFolder, kinds: Collection[str] | None = None) -> tupl
             return events, tail.bad_lines
 
 
+def last_state(line: str) -> str:
+    """Of a line that overwrote itself (a progress bar) what was last seen of it."""
+    return next((state for state in reversed(line.split("\r")) if state), "") if "\r" in line else line
+
+
 class LogIndex:
     """Where the lines of a growing log begin, so that only those that are looked at need be read.
 
@@ -197,6 +203,8 @@ class LogIndex:
         """Bytes indexed so far."""
         self.skipped = 0
         """Bytes before the first indexed line: a very large log is indexed near its end only."""
+        self.forgotten = 0
+        """Lines that were indexed once and are no longer: so much lower are the numbers of the others now."""
         self.behind = False
         """Whether the last poll ran out of time."""
         self._file: tuple[int, int] | None = None
@@ -238,16 +246,36 @@ class LogIndex:
                 return []
             return [self._read_line(opened[0], number) for number in range(max(first, 0), last)]
 
+    def lines_before(self, offset: int) -> int:
+        """How many lines begin before that byte of the file."""
+        return min(bisect_left(self._starts, offset), len(self))
+
+    def stretch(self, line: int, step: int, limit: int) -> tuple[int, int]:
+        """Lines [first, end) of about `limit` bytes, at least one: from `line` on, or with step -1 up to it."""
+        if step > 0:
+            return line, max(self.lines_before(self._starts[line] + limit), line + 1)
+        return min(bisect_left(self._starts, max(self._end(line) - limit, 0)), line), line + 1
+
+    def raw(self, first: int, end: int, limit: int) -> bytes:
+        """The bytes of lines [first, end), at most `limit` of them. Raises OSError."""
+        with _opened(self.path) as opened:
+            if opened is None or first >= end:
+                return b""
+            start = self._starts[first]
+            return os.pread(opened[0], min(self._end(end - 1) - start, limit), start)
+
+    def _end(self, number: int) -> int:
+        return self._starts[number + 1] if number + 1 < len(self._starts) else self.size
+
     def _read_line(self, descriptor: int, number: int) -> str:
         start = self._starts[number]
-        end = self._starts[number + 1] if number + 1 < len(self._starts) else self.size
+        end = self._end(number)
         raw = os.pread(descriptor, min(end - start, LONGEST_SHOWN), start)
         if end - start > LONGEST_SHOWN:
             # A progress bar may be megabytes without a newline: what counts is behind its last carriage return.
             tail = os.pread(descriptor, LONGEST_SHOWN, end - LONGEST_SHOWN)
             raw = tail if b"\r" in tail.rstrip(b"\r\n") else raw + b"..."
-        segments = [segment for segment in raw.rstrip(b"\n").split(b"\r") if segment]
-        return segments[-1].decode(errors="replace") if segments else ""
+        return last_state(raw.rstrip(b"\n").decode(errors="replace"))
 
     def _start_anew(self, descriptor: int, file: tuple[int, int], size: int) -> None:
         begin = max(0, size - LOG_REACH)
@@ -258,7 +286,7 @@ class LogIndex:
         self._starts.append(begin)
 
     def _forget(self, file: tuple[int, int] | None, size: int, skipped: int) -> None:
-        self._file, self.size, self.skipped, self.behind = file, size, skipped, False
+        self._file, self.size, self.skipped, self.behind, self.forgotten = file, size, skipped, False, 0
         self._starts = array("Q")
 
     def _add(self, chunk: bytes) -> None:
@@ -269,4 +297,5 @@ class LogIndex:
         self.size += len(chunk)
         if len(self._starts) > LOG_LINES:
             del self._starts[: LOG_LINES // 2]
+            self.forgotten += LOG_LINES // 2
             self.skipped = self._starts[0]

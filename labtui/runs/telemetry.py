@@ -5,6 +5,7 @@ neither a kill nor a time limit. If it does not answer for 10 s it is killed, no
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -27,7 +28,10 @@ COARSE_S = 60.0
 
 
 def thin(lines: Sequence[bytes], started: float, now: float) -> list[bytes]:
-    """Telemetry of a long run: the first hour and the last ten minutes whole, one line a minute between."""
+    """Telemetry of a long run: the first hour and the last ten minutes whole, one line a minute between.
+
+    Where the clock was set back the same minutes come twice, and both are kept.
+    """
     kept: list[bytes] = []
     last = float("-inf")
     for line in lines:
@@ -35,7 +39,7 @@ def thin(lines: Sequence[bytes], started: float, now: float) -> list[bytes]:
             t = float(json.loads(line)["t"])
         except (ValueError, KeyError, TypeError):
             continue
-        if t < started + FULL_S or t >= now - RECENT_S or t - last >= COARSE_S:
+        if t < started + FULL_S or t >= now - RECENT_S or abs(t - last) >= COARSE_S:
             kept.append(line)
             last = t
     return kept
@@ -57,6 +61,8 @@ class Sampler:
         self._told: Document = {}
         self._next_thinning: float | None = None
         self._full = False
+        self._torn = False
+        """Whether the file ends in the middle of a line."""
 
     @property
     def pid(self) -> int | None:
@@ -129,9 +135,14 @@ class Sampler:
             with contextlib.suppress(ValueError):
                 self.machine = json.loads(line)["machine"]
             return
+        data = (b"\n" if self._torn else b"") + line + b"\n"
         try:
             with self.path.open("ab", buffering=0) as file:
-                file.write(line + b"\n")
+                # A disk that is nearly full takes a part and says nothing: the next line must not stand behind it.
+                taken = data[: file.write(data)]
+            self._torn = not taken.endswith(b"\n")
+            if taken != data:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._full = False
         except OSError as error:
             if not self._full:
@@ -149,9 +160,14 @@ class Sampler:
             kept = thin(self.path.read_bytes().splitlines(), started, clock)
             temporary.write_bytes(b"".join(line + b"\n" for line in kept))
             temporary.replace(self.path)
+            self._torn = False
         except OSError as error:
             self._log(f"telemetry could not be thinned: {error.strerror}")
             Path(temporary).unlink(missing_ok=True)
+
+    def moved(self, folder: RunFolder) -> None:
+        """The run's folder lies elsewhere now."""
+        self.path = folder.telemetry / self.path.name
 
     def _give_up(self, now: float) -> None:
         self.close()

@@ -24,6 +24,8 @@ _CONSEQUENCE = re.compile(
 """Errors of a rank whose peer went first: never the cause where another rank shows one of its own."""
 
 _PORT = re.compile(r"(?i)EADDRINUSE|address already in use|cannot assign requested address")
+_LISTEN = re.compile(r"(?i)server socket has failed to (?:listen|bind).*(?:EADDRINUSE|address already in use)")
+"""What torch's store says. torchrun looks for a free port and lets it go; rank 0 takes it a second later."""
 _PORT_NUMBER = re.compile(r"port[=: ]+(?:number )?(\d{2,5})|:(\d{4,5})\b")
 _FULL = re.compile(r"(?i)no space left on device|disk quota exceeded|ENOSPC")
 _OWN_WORDS = "labtui: "
@@ -43,6 +45,8 @@ class RankEnd:
     """From torchrun's report, negative for a signal; None where torchrun lists it not (it may have left with 0)."""
     error: str = ""
     """Its error in one line with its place, of its error file or of the traceback in its stderr; empty without one."""
+    status: int | None = None
+    """Its wait status as the kernel told it; None where torchrun had taken it before it could be read."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Seen:
     ranks: Sequence[RankEnd] = ()
     disk_full: bool = False
     checks: Sequence[Document] = ()
+    stopped_at: str = ""
+    """Where an experiment that reported no check left with 0 before its own end, "rank 0 at 3 of 12"."""
     expect_failure: Sequence[str] = ()
 
 
@@ -111,6 +117,8 @@ def _judge_checks(seen: Seen) -> tuple[str, str]:
         if name not in failed_names:
             known = any(check.get("name") == name for check in seen.checks)
             return FAILED, f"check {name!r} was made to fail and {'passed' if known else 'was not reported'}"
+    if not seen.checks and seen.stopped_at:
+        return FAILED, f"ended with exit code 0 before it was done: {seen.stopped_at}, no checks reported"
     if not seen.checks:
         return SUCCEEDED, "ended with exit code 0" + (", no checks reported" if seen.launch != "command" else "")
     passed = len(seen.checks) - len(failed)
@@ -149,9 +157,12 @@ def _failure(seen: Seen) -> str:
         )
     if _FULL.search(everything):
         return "the disk is full: " + _line_with(_FULL, everything)
+    if root is not None and _LISTEN.search(root.error):
+        port = _port_in(root.error)
+        named = f"port {port}" if port else "its port"
+        return f"{named} was taken by somebody else before rank {root.rank} could listen on it: run it again"
     if root is None and _PORT.search(everything):
-        number = _PORT_NUMBER.search(_line_with(_PORT, everything))
-        port = next((group for group in number.groups() if group), None) if number else None
+        port = _port_in(_line_with(_PORT, everything))
         return f"port {port} is in use" if port else "no free port: " + _line_with(_PORT, everything)
     if root is not None:
         return f"rank {root.rank} {_cause(root)}"
@@ -162,6 +173,12 @@ def _failure(seen: Seen) -> str:
     error = last_traceback(seen.output)
     code = f"ended with exit code {seen.exit_code}"
     return f"{error}: {code}" if error else code
+
+
+def _port_in(text: str) -> str | None:
+    """The number of the port that an error speaks of."""
+    found = _PORT_NUMBER.search(text)
+    return next((group for group in found.groups() if group), None) if found else None
 
 
 def _root(failures: Sequence[RankEnd]) -> RankEnd | None:
@@ -177,14 +194,21 @@ def _root(failures: Sequence[RankEnd]) -> RankEnd | None:
 
 
 def _early_leaver(ranks: Sequence[RankEnd], root: RankEnd | None) -> RankEnd | None:
-    """A rank that torchrun does not list and that was gone before the one it blames, whose error is a lost peer."""
-    if root is None or root.departed is None or not _CONSEQUENCE.search(root.error):
+    """A rank that torchrun does not list and that left with 0, while the error of the one it blames is a lost peer.
+
+    Where its exit status was not seen, one that was gone before: torchrun ends the others only after the failure.
+    """
+    if root is None or not _CONSEQUENCE.search(root.error):
         return None
-    left = [
-        rank
-        for rank in ranks
-        if rank.exit_code is None and rank.departed is not None and rank.departed < root.departed and not rank.error
-    ]
+
+    def left_early(rank: RankEnd) -> bool:
+        if rank.exit_code is not None or rank.departed is None or rank.error:
+            return False
+        if rank.status is not None:
+            return rank.status == 0
+        return root.departed is not None and rank.departed < root.departed
+
+    left = [rank for rank in ranks if left_early(rank)]
     return min(left, key=lambda rank: rank.departed or 0.0, default=None)
 
 

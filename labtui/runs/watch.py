@@ -36,8 +36,6 @@ TELEMETRY_BITE = 1 << 18
 TIMED = 16
 """So many curves are also kept over time, in fewer points than over their steps."""
 TIMED_POINTS = 512
-LARGEST_DOCUMENT = 16 << 20
-"""A larger machine.json or nccl.json is none that we wrote."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +63,33 @@ class Curve:
         return self.course.last[3] if self.course.last is not None else None
 
 
+ENOUGH_S, ENOUGH_SHARE = 5.0, 0.02
+"""How much of a run must have been reported before its end can be guessed: seconds, and share of the whole."""
+LATE = 4.0
+"""A report that is so many times later than its predecessors were apart says that something has changed."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a rank is."""
 
     done: float
     total: float | None
+    t: float | None = field(default=None, compare=False)
+    """When it was reported; seconds since the epoch."""
+    first: tuple[float, float] | None = field(default=None, compare=False)
+    """The time of the first report, and `done` then."""
+
+    def seconds_left(self, now: float) -> float | None:
+        """About how long it still takes, if it goes on as since its first report; None before that can be said."""
+        if self.total is None or self.t is None or self.first is None or self.total <= self.done:
+            return None
+        passed, came = self.t - self.first[0], self.done - self.first[1]
+        if passed < ENOUGH_S or came < ENOUGH_SHARE * self.total or came <= 0:
+            return None
+        left = (self.total - self.done) * passed / came - (now - self.t)
+        # The next report is long overdue: then it does not go on as before.
+        return left if now - self.t < LATE * max(passed / came, ENOUGH_S) and left > 0 else None
 
 
 @dataclass(frozen=True)
@@ -160,6 +179,8 @@ class Watch:
         self._versions: dict[str, str] = {}
         self._events = 0
         self._dropped = 0
+        self._places: dict[str, Path | None] = {}
+        """Path of a log as status.json has it -> the file; None where it would lead out of the folder."""
 
     def poll(self, now: float, limit: int = BITE) -> Snapshot:
         """Reads on, about `limit` bytes of events, and says how the run is. Never raises for the folder's content."""
@@ -228,7 +249,11 @@ class Watch:
         elif kind == "progress":
             done, total = number(event.get("done")), number(event.get("total"))
             if done is not None:
-                self._progress[rank] = Progress(done, total)
+                t, before = number(event.get("t")), self._progress.get(rank)
+                first = before.first if before is not None else (t, done) if t is not None else None
+                if before is not None and (done < before.done or total != before.total):
+                    first = (t, done) if t is not None else None  # it counts something else now
+                self._progress[rank] = Progress(done, total, t, first)
         elif kind == "span":
             self._dropped += len(self._spans) == SPANS
             self._spans.append(event)
@@ -262,14 +287,16 @@ class Watch:
             self._timed[key].add(t, number(event.get("value")))
 
     def _logs(self, status: Status | None) -> tuple[Log, ...]:
-        logs = []
+        logs: list[tuple[str, str]] = []
         for process in status.ranks if status else ():
             for suffix, place in (("", process.stdout), (" stderr", process.stderr)):
                 if place is not None:
-                    logs.append(_log(f"{process.rank}{suffix}", self.folder.path / place))
-        logs.append(_log("output", self.folder.output))
-        logs.append(_log("agent", self.folder.agent_log))
-        return tuple(logs)
+                    logs.append((f"{process.rank}{suffix}", place))
+        logs += [("output", self.folder.output.name), ("agent", self.folder.agent_log.name)]
+        for _, place in logs:
+            if place not in self._places:
+                self._places[place] = self.folder.inside(place)
+        return tuple(_log(name, path) for name, place in logs if (path := self._places[place]) is not None)
 
 
 def read_whole(folder: RunFolder) -> Snapshot:
@@ -300,8 +327,6 @@ class _Document:
         if seen != self._seen:
             self._seen, self._error = seen, ""
             try:
-                if facts.st_size > LARGEST_DOCUMENT:
-                    raise RecordError(f"{self._path.name} is too large ({facts.st_size:,} bytes)")
                 content = read_json(self._path)
                 if not isinstance(content, dict):
                     raise RecordError(f"{self._path.name} is no JSON object")
@@ -314,5 +339,5 @@ class _Document:
 def _log(name: str, path: Path) -> Log:
     try:
         return Log(name, path, path.stat().st_size)
-    except (OSError, ValueError):  # ValueError: a path with a NUL in it, from a status.json that nobody of us wrote
+    except OSError:
         return Log(name, path, 0)

@@ -6,7 +6,7 @@ lane's own zero.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -123,6 +123,19 @@ def _fill(spans: list[Span | None], buckets: Sequence[Bucket], first: int, end: 
             )
 
 
+def value_at(course: Course | None, t: float) -> float | None:
+    """What held at a moment: a sample counts until the next one, unless that is late. Of merged ones, the last."""
+    if course is None or not len(course):
+        return None
+    buckets = list(course)
+    place = bisect_right(buckets, t, key=lambda bucket: bucket[0]) - 1
+    if place < 0:
+        return None
+    x, value = buckets[place][0], buckets[place][3]
+    before = x - buckets[place - 1][0] if place else 0.0
+    return value if t - x <= max(TOGETHER_S, 2.5 * before) else None
+
+
 def lane(spans: Sequence[Span | None], bottom: float, top: float, rows: int) -> list[str]:
     """The columns as blocks on `rows` lines, the uppermost first.
 
@@ -130,11 +143,12 @@ def lane(spans: Sequence[Span | None], bottom: float, top: float, rows: int) -> 
     """
     # The uppermost eighth stays free: it parts a full lane from the one above.
     most = 8 * rows - 1
-    scale = (most - 1) / (top - bottom) if top > bottom else 0.0
+    reach = top - bottom
 
     def level(value: float) -> int:
         """From 1 to `most`: what is known is never blank."""
-        return 1 + round((min(max(value, bottom), top) - bottom) * scale)
+        part = (min(max(value, bottom), top) - bottom) / reach if reach > 0 else 0.0
+        return 1 + round(part * (most - 1))
 
     if rows == 1:
         return ["".join(" " if span is None else _BLOCKS[level(span.mean)] for span in spans)]

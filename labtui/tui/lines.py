@@ -77,16 +77,36 @@ def crop(line: Iterable[Piece], width: int, fill: str = " ", role: str = "") -> 
     return tuple(kept)
 
 
-def heading(title: str, width: int, *, facts: Sequence[Piece] = (), focused: bool = False, joint: str = RULE) -> Line:
-    """A pane's first line: its title in a rule, and facts at its right end."""
+def heading(
+    title: str, width: int, *, facts: Sequence[Piece] = (), focused: bool = False, joint: str = RULE, behind: str = ""
+) -> Line:
+    """A pane's first line: its title in a rule, what stands `behind` it, and facts at its right end."""
     left = [(f"{joint} ", "rule"), (title, "title" if focused else "strong"), (" ", "")]
     right = [(" ", ""), *facts, (f" {RULE}", "rule")] if facts else []
+    if behind and cells(left) + cells(right) + len(behind) + 5 <= width:
+        left += [(f"{RULE} ", "rule"), (behind, "dim"), (" ", "")]
     return spread(left, right, width, fill=RULE, role="rule")
 
 
 def with_role(line: Iterable[Piece], role: str) -> Line:
     """The line with one more role on each piece."""
     return tuple((text, f"{role} {style}".strip() if isinstance(style, str) else style) for text, style in line)
+
+
+def struck(line: Iterable[Piece], column: int, character: str = "") -> Line:
+    """The line with the cursor's colour behind one cell, or with another character there."""
+    pieces: list[Piece] = []
+    at = 0
+    for text, role in line:
+        size = cell_len(text)
+        if at <= column < at + size and size == len(text) and isinstance(role, str):
+            k = column - at
+            mark: Piece = (character, "live") if character else (text[k], f"{role} cursor".strip())
+            pieces += [(text[:k], role), mark, (text[k + 1 :], role)]
+        else:
+            pieces.append((text, role))
+        at += size
+    return tuple(piece for piece in pieces if piece[0])
 
 
 def wrap(text: str, width: int) -> list[str]:

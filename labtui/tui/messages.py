@@ -5,8 +5,9 @@ What streams may be replaced by its newer self while it waits, so that a slow te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -15,9 +16,15 @@ from labtui.catalog.sources import BrokenExperiment
 from labtui.runs.folder import RunFolder
 from labtui.runs.gauges import Gauges
 from labtui.runs.query import Query
-from labtui.runs.records import Document
+from labtui.runs.records import Document, Request
 from labtui.runs.rows import Row
 from labtui.runs.watch import Snapshot
+
+if TYPE_CHECKING:
+    from labtui.machine.doctor.finding import Finding
+    from labtui.tui.compare_lines import SideBySide
+    from labtui.tui.lesson import Lesson, Look
+    from labtui.tui.wish import Wish
 
 
 class Streamed(Message):
@@ -71,13 +78,30 @@ class HistoryRead(Streamed):
         self.history = history
 
 
-class GuideRead(Streamed):
-    """An experiment's guide has been read."""
+class LessonRead(Streamed):
+    """An experiment's guide has been read, with the reader's progress in it."""
 
-    def __init__(self, name: str, markdown: str) -> None:
+    def __init__(self, lesson: Lesson) -> None:
+        super().__init__()
+        self.lesson = lesson
+
+
+class LooksRead(Streamed):
+    """The runs of a guide's blocks have been looked at."""
+
+    def __init__(self, name: str, looks: Mapping[str, Look]) -> None:
         super().__init__()
         self.name = name
-        self.markdown = markdown
+        """The experiment's."""
+        self.looks = looks
+
+
+class ProgressKept(Message):
+    """The progress in an experiment's guide has been written."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
 
 
 class RunGrew(Streamed):
@@ -102,6 +126,16 @@ class LogWindow:
     """Bytes before the first indexed line."""
     trouble: str = ""
     """Why the log can't be read."""
+    sources: tuple[str, ...] = ()
+    """Of several logs as one: to which each line belongs."""
+    since: float | None = None
+    """Of several logs as one: from then on lines stand in the order in which they arrived."""
+    forgotten: int = 0
+    """Lines that had numbers and have none any more: by so much have those of the others become smaller."""
+    filtered: str = ""
+    """What all these lines match, where only such are shown."""
+    whole: int = 0
+    """Lines with those that are not shown."""
 
 
 class LogRead(Streamed):
@@ -110,6 +144,18 @@ class LogRead(Streamed):
     def __init__(self, window: LogWindow) -> None:
         super().__init__()
         self.window = window
+
+
+class LogFound(Message):
+    """A search in a log has come to its end. `line` is None where nothing was found."""
+
+    def __init__(self, name: str, line: int | None, wanted: str, *, wrapped: bool = False) -> None:
+        super().__init__()
+        self.name = name
+        self.line = line
+        self.wanted = wanted
+        self.wrapped = wrapped
+        """Whether the search went on from the log's other end."""
 
 
 OLD_S = 6.0
@@ -138,12 +184,65 @@ class MachineRead(Streamed):
         self.machine = machine
 
 
-class RunStarted(Message):
-    """A run has been started from here."""
+class FirstStart(Message):
+    """This user has started the terminal UI for the first time."""
 
-    def __init__(self, folder: RunFolder) -> None:
+
+class Examined(Message):
+    """The doctor has looked at this machine, and the newest profiles have been read."""
+
+    def __init__(self, findings: Sequence[Finding], profiles: Mapping[str, Document], taken: float) -> None:
+        super().__init__()
+        self.findings = tuple(findings)
+        self.profiles = profiles
+        """Kind of device -> the profile that a run started here would get."""
+        self.taken = taken
+
+
+class SideBySideRead(Message):
+    """Runs to be compared have been read."""
+
+    def __init__(self, compared: SideBySide) -> None:
+        super().__init__()
+        self.compared = compared
+
+
+class GroupFound(Message):
+    """A run's group has been looked up: these runs should be laid side by side."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__()
+        self.ids = tuple(ids)
+
+
+class RunStarted(Message):
+    """A run has been started from here; `wish` says for what, where it was an experiment."""
+
+    def __init__(self, folder: RunFolder, wish: Wish | None = None) -> None:
         super().__init__()
         self.folder = folder
+        self.wish = wish
+
+
+class LastRead(Message):
+    """What a form starts from has been read."""
+
+    def __init__(self, wish: Wish, gpus: int, last: Request | None) -> None:
+        super().__init__()
+        self.wish = wish
+        self.gpus = gpus
+        """GPUs that can be used here."""
+        self.last = last
+        """The newest run of the experiment; None where there is none that can be read."""
+
+
+class Planned(Message):
+    """The command that a wish would start has been made."""
+
+    def __init__(self, wish: Wish, command: str) -> None:
+        super().__init__()
+        self.wish = wish
+        self.command = command
 
 
 class RunLabelled(Message):

@@ -9,10 +9,12 @@ from labtui.runs.envelope import Course
 from labtui.runs.gauges import Stretch
 from labtui.tui import gpu_words
 from labtui.tui.lanes import Columns, TimeAxis, axis_line, lane, marks
-from labtui.tui.lines import Line, Piece, fit, wrap
+from labtui.tui.lines import Line, Piece, fit, struck, wrap
 
 TALLEST = 3
 """Lines of a lane, where there is much room."""
+GONE_S = 2.5
+"""A rank that is missing from the samples for longer has ended, or can't be looked at any more."""
 VALUE = 10
 """Cells for the value now."""
 _GAP = 2
@@ -51,6 +53,13 @@ class Recording:
     """Below how many gauges they stand."""
     names: int = 11
     """Width of the names."""
+    at: float | None = None
+    """The moment that is looked at; None where that is the end."""
+
+    def room(self, width: int) -> int:
+        """Columns of the lanes; 0 where there is no room for any."""
+        room = width - self.names - VALUE - _GAP
+        return 0 if room < _LEAST_LANE or self.axis is None else room
 
 
 def drawn(
@@ -61,9 +70,7 @@ def drawn(
     The run's metrics, the axis and remarks stay below. `memory` is what was drawn before: it makes it cheap to draw
     the same again with something added.
     """
-    room = width - recording.names - VALUE - _GAP
-    if room < _LEAST_LANE or recording.axis is None:
-        room = 0
+    room = recording.room(width)
     fixed = len(recording.gauges) + len(recording.reasons) + bool(room)
     least = max(1, height // 6)
     grave = min(sum(len(wrap(said, width)) for said, role in recording.remarks if role != "dim"), least)
@@ -79,7 +86,8 @@ def drawn(
     below = [line for gauge, its in zip(metrics, heights[len(recording.gauges) :], strict=True)
              for line in painter.gauge(gauge, its)]  # fmt: skip
     if room and recording.axis is not None:
-        below.append(((" " * (width - room), ""), *axis_line(recording.axis, room)))
+        axis: Line = ((" " * (width - room), ""), *axis_line(recording.axis, room))
+        below.append(axis if painter.cursor is None else struck(axis, painter.cursor, "↑"))
     below += remarks
     below = below if len(below) < height else below[: height // 2]
 
@@ -113,6 +121,13 @@ class _Painter:
 
     def __init__(self, recording: Recording, room: int, memory: dict[str, Columns]) -> None:
         self._recording, self._room, self._memory = recording, room, memory
+        self.cursor: int | None = None
+        """The cell of each line that belongs to the moment that is looked at."""
+        if recording.at is not None and recording.axis is not None and room:
+            self.cursor = recording.names + VALUE + _GAP + recording.axis.column(recording.at, room)
+
+    def _struck(self, line: Line) -> Line:
+        return line if self.cursor is None else struck(line, self.cursor)
 
     def gauge(self, gauge: Gauge, tall: int) -> list[Line]:
         names = self._recording.names
@@ -127,15 +142,19 @@ class _Painter:
         spans = known.of(gauge.course, self._recording.axis, self._room)
         *upper, lowest = lane(spans, gauge.bottom, gauge.top, tall)
         blank = " " * (names + VALUE + _GAP)
-        return [*(((blank, ""), (row, gauge.role)) for row in upper), (*told, (" " * _GAP, ""), (lowest, gauge.role))]
+        lines: list[Line] = [((blank, ""), (row, gauge.role)) for row in upper]
+        return [self._struck(line) for line in (*lines, (*told, (" " * _GAP, ""), (lowest, gauge.role)))]
 
     def marks(self, reason: str) -> Line:
-        held = self._recording.held
+        held, at = self._recording.held, self._recording.at
         now = held[-1].reasons if held else None
+        if at is not None:
+            now = next((stretch.reasons for stretch in reversed(held) if stretch.start <= at), None)
+        in_force = ("now" if at is None else "yes") if reason and now is not None and reason in now else ""
         told: Line = (
             (fit(gpu_words.reason(reason) if reason else "held back", self._recording.names), "dim"),
-            (fit("now" if reason and now is not None and reason in now else "", VALUE, right=True), "warn"),
+            (fit(in_force, VALUE, right=True), "warn"),
         )
         if not self._room or self._recording.axis is None:
             return told
-        return (*told, (" " * _GAP, ""), *marks(held, reason, self._recording.axis, self._room))
+        return self._struck((*told, (" " * _GAP, ""), *marks(held, reason, self._recording.axis, self._room)))

@@ -15,26 +15,19 @@ from pathlib import Path
 from textual.message import Message
 
 from labtui.catalog import sources
-from labtui.catalog.guide import read_guide
 from labtui.catalog.manifest import Experiment
-from labtui.catalog.reading import CatalogError
 from labtui.runs import index
 from labtui.runs.find import FindError
 from labtui.runs.folder import RunFolder
 from labtui.runs.query import Query
 from labtui.runs.rows import Row
-from labtui.runs.tail import LogIndex
 from labtui.runs.watch import Snapshot, Watch
-from labtui.tui.guide import guide_markdown, literal
 from labtui.tui.messages import (
     CatalogRead,
     Crashed,
-    GuideRead,
     History,
     HistoryRead,
     Listing,
-    LogRead,
-    LogWindow,
     RunGrew,
 )
 
@@ -49,12 +42,10 @@ TICK_S = 1.0
 CATCH_UP_S = 0.01
 """Between two bites of a long file: leaves the screen its turn."""
 LOG_S = 0.5
-"""Between two looks at a log. Scrolling does not wait for it."""
+"""Between two looks at a log (see log_reader). Scrolling does not wait for it."""
 HISTORY_S = 2.0
 IDLE_S = 3600.0
 """Where nothing happens until something is asked for."""
-SMOOTH_LINES = 200
-"""Lines read before and after those on the screen, so that scrolling seldom waits."""
 
 
 def slow_down() -> None:
@@ -146,54 +137,6 @@ class RunWatcher(Poller):
         return replace(snapshot, taken=0.0, new=()) != replace(before, taken=0.0, new=())
 
 
-class LogReader(Poller):
-    """Follows one log and posts the lines that are looked at as LogRead."""
-
-    def __init__(self, post: Post) -> None:
-        super().__init__("log reader", post)
-        self._opened: tuple[str, Path | None] = ("", None)
-        self._log: LogIndex | None = None
-        self._view: tuple[int | None, int] = (None, 0)
-        self._asked = False
-
-    def open(self, name: str, path: Path | None) -> None:
-        """From now on this log, from its end."""
-        if (name, path) == self._opened:
-            return
-        self._opened = name, path
-        self._log = LogIndex(path) if path is not None else None
-        self._view, self._asked = (None, self._view[1]), True
-        self.resume()
-
-    def show(self, first: int | None, count: int) -> None:
-        """The lines looked at: `count` from `first` on, or the last ones (None)."""
-        self._view, self._asked = (first, count), True
-        self.resume()
-
-    def look(self) -> float:
-        log, name, asked, self._asked = self._log, self._opened[0], self._asked, False
-        if log is None:
-            if asked:
-                self.post(LogRead(LogWindow(name)))
-            return ENDED_S
-        try:
-            changed = log.poll()
-            if (changed or asked) and log is self._log:
-                self.post(LogRead(self._window(name, log)))
-        except OSError as error:
-            if asked:
-                self.post(LogRead(LogWindow(name, trouble=f"{log.path.name} can't be read: {error.strerror}")))
-        return CATCH_UP_S if log.behind else LOG_S
-
-    def _window(self, name: str, log: LogIndex) -> LogWindow:
-        first, count = self._view
-        if first is None:
-            first = len(log) - count
-        begin = max(0, first - SMOOTH_LINES)
-        lines = log.read(begin, first - begin + count + SMOOTH_LINES)
-        return LogWindow(name, begin, tuple(lines), len(log), log.skipped)
-
-
 class HistoryWatcher(Poller):
     """Follows the list of runs and posts HistoryRead when it has changed."""
 
@@ -243,32 +186,14 @@ class HistoryWatcher(Poller):
 
 
 class CatalogReader(Poller):
-    """Reads what can be run, and the guide that is asked for."""
+    """Reads what can be run."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("catalog reader", post)
         self._entries: tuple[Entry, ...] | None = None
-        self._wanted: Entry | None = None
-
-    def read_guide(self, entry: Entry) -> None:
-        """Posts the entry's guide as GuideRead. Of several that are asked for in a hurry, the last one is read."""
-        self._wanted = entry
-        self.resume()
 
     def look(self) -> float:
         if self._entries is None:
             self._entries = sources.catalog()
             self.post(CatalogRead(self._entries))
-        wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            self.post(GuideRead(wanted.name, _guide_of(wanted)))
         return IDLE_S
-
-
-def _guide_of(entry: Entry) -> str:
-    if isinstance(entry, sources.BrokenExperiment):
-        return f"This experiment can't be used: {literal(entry.error)}\n"
-    try:
-        return guide_markdown(read_guide(entry.folder, entry), entry.name)
-    except CatalogError as error:
-        return f"{literal(entry.question)}\n\nIts guide can't be read: {literal(str(error))}\n"

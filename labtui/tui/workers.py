@@ -6,17 +6,30 @@ What starts and signals runs is imported in those threads: the first screen need
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from labtui.catalog.manifest import Experiment
 from labtui.catalog.reading import CatalogError
 from labtui.runs.folder import RunFolder
 from labtui.runs.records import Labels, RecordError
-from labtui.tui.messages import Crashed, Noticed, RunLabelled, RunStarted
+from labtui.tui.messages import (
+    Crashed,
+    FirstStart,
+    GroupFound,
+    LastRead,
+    Noticed,
+    Planned,
+    RunLabelled,
+    RunStarted,
+    SideBySideRead,
+)
 from labtui.tui.watcher import Post
+
+if TYPE_CHECKING:
+    from labtui.tui.wish import Wish
 
 Work = Callable[[], Message]
 
@@ -33,21 +46,40 @@ def _work(post: Post, work: Work) -> None:
     try:
         from labtui.runs.control import ControlError
         from labtui.runs.labelling import LabelError
+        from labtui.runs.side_by_side import GroupError
         from labtui.runs.start import StartError
 
         try:
             post(work())
-        except (StartError, CatalogError, ControlError, LabelError, RecordError, OSError) as error:
+        except (StartError, CatalogError, ControlError, LabelError, GroupError, RecordError, OSError) as error:
             post(Noticed(str(error), bad=True))
     except BaseException as error:  # noqa: BLE001 - the app ends with it; in this thread it would vanish
         post(Crashed(error))
 
 
-def start_run(root: Path, experiment: Experiment, variant: str) -> Message:
-    """Starts an experiment in one variant ("" is the default one)."""
+def start_run(root: Path, wish: Wish) -> Message:
+    """Starts an experiment as wished."""
     from labtui.runs import start
 
-    return RunStarted(start.start(root, experiment, [variant], {}, start.Options())[0])
+    return RunStarted(start.start(root, wish.experiment, [wish.variant], wish.settings, wish.options())[0], wish)
+
+
+def read_last(wish: Wish, newest: RunFolder | None) -> Message:
+    """Reads what a form starts from: this machine's GPUs, and the experiment's newest run."""
+    from labtui.machine.host import gpu_count
+
+    try:
+        last = newest.request() if newest is not None else None
+    except RecordError:
+        last = None
+    return LastRead(wish, gpu_count(), last)
+
+
+def plan(root: Path, wish: Wish) -> Message:
+    """Makes the command that a wish would start, and starts nothing."""
+    from labtui.runs import start
+
+    return Planned(wish, start.planned(root, wish.experiment, wish.variant, wish.settings, wish.options()))
 
 
 def run_again(root: Path, folder: RunFolder) -> Message:
@@ -55,14 +87,6 @@ def run_again(root: Path, folder: RunFolder) -> Message:
     from labtui.runs import start
 
     return RunStarted(start.rerun(root, folder, {}, start.Options()))
-
-
-def stop_run(folder: RunFolder) -> Message:
-    """Asks the run's agent to end it."""
-    from labtui.runs import control
-
-    control.stop(folder)
-    return Noticed(f"{folder.id} has been asked to stop")
 
 
 def take_stacks(folder: RunFolder) -> Message:
@@ -79,3 +103,82 @@ def label_run(folder: RunFolder, change: Callable[[Labels], Labels]) -> Message:
 
     labelling.write(folder, change(folder.labels()))
     return RunLabelled(folder)
+
+
+def look_for_first_start(post: Post) -> None:
+    """Posts FirstStart once per user. In a thread that imports next to nothing: this happens at every start."""
+
+    def look() -> None:
+        from labtui.runs.welcome import is_first_start
+
+        if is_first_start():
+            post(FirstStart())
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def export_run(folder: RunFolder, format: str) -> Message:
+    """Exports a run into the current folder."""
+    from labtui.export import formats
+
+    try:
+        path = formats.write_beside(folder, format, Path.cwd())
+    except OSError as error:
+        return Noticed(f"the export can't be written: {error.strerror or error}", bad=True)
+    return Noticed(f"written: {path}")
+
+
+def save_picture(svg: str, mode: str) -> Message:
+    """Writes a picture of the screen into the current folder."""
+    from labtui.tui import screenshot
+
+    try:
+        path = screenshot.write(svg, mode)
+    except OSError as error:
+        return Noticed(f"the picture can't be written: {error.strerror or error}", bad=True)
+    return Noticed(f"written: {path}")
+
+
+def examine(root: Path) -> Message:
+    """Has the doctor look at this machine, and reads which profiles runs started here would get."""
+    from labtui.tui import examining
+
+    return examining.examine(root)
+
+
+def find_group(folder: RunFolder) -> Message:
+    """Looks up the runs of the run's group."""
+    from labtui.runs.side_by_side import group_of
+
+    return GroupFound([member.id for member in group_of(folder)])
+
+
+def read_side_by_side(root: Path, ids: Sequence[str]) -> Message:
+    """Reads runs to be compared; one that can't be read is left out, and said."""
+    from labtui.catalog import sources
+    from labtui.runs import side_by_side
+    from labtui.runs.watch import read_whole
+    from labtui.tui.compare_lines import SideBySide
+
+    found, missing = [], []
+    for id in ids:
+        folder = RunFolder(root / id)
+        try:
+            found.append((id, side_by_side.read(folder), read_whole(folder)))
+        except RecordError as error:
+            missing.append(f"{id}: {error}")
+    charts = {}
+    for name in dict.fromkeys(run.request.experiment for _, run, _ in found):
+        try:
+            charts.update({chart.title: chart for chart in sources.find(name).charts})
+        except CatalogError:
+            continue  # a command of one's own, or an experiment that isn't here
+    return SideBySideRead(
+        SideBySide(
+            ids=tuple(id for id, _, _ in found),
+            runs=tuple(run for _, run, _ in found),
+            snapshots=tuple(snapshot for _, _, snapshot in found),
+            charts=tuple(charts.values()),
+            missing=tuple(missing),
+        )
+    )

@@ -1,4 +1,7 @@
-"""The owner of a run, with real torchrun processes: how runs end, and that nothing is left of any of them."""
+"""The owner of a run, with real torchrun processes: how runs end, and that nothing is left of any of them.
+
+What happens when somebody is killed, or a disk fills: see tests/faults.
+"""
 
 from __future__ import annotations
 
@@ -70,13 +73,6 @@ def test_a_rank_that_raises_is_named_with_its_error_and_place(own_folders: Path,
     assert status.reason == "rank 1 raised ValueError: no gradients today (train.py:10)"
 
 
-def test_a_killed_rank_is_named_with_its_signal(own_folders: Path, tmp_path: Path) -> None:
-    folder = launch(own_folders, torchrun(script(tmp_path, "wait_for_ever()")))
-    os.kill(running(folder, 2).ranks[1].pid, signal.SIGKILL)
-    status = end(folder)
-    assert (status.state, status.reason) == (FAILED, "rank 1 was killed by SIGKILL, often out of memory")
-
-
 def test_a_rank_that_left_early_with_0_is_blamed_rather_than_the_one_it_let_down(
     own_folders: Path, tmp_path: Path
 ) -> None:
@@ -103,21 +99,6 @@ def test_a_rank_that_left_early_with_0_is_blamed_rather_than_the_one_it_let_down
     assert status.reason.startswith("rank 1 left early with exit code 0; rank 0, which needed it, then failed"), (
         status.reason
     )
-
-
-def test_stop_ends_ranks_that_ignore_sigterm(own_folders: Path, tmp_path: Path) -> None:
-    body = """
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        print("deaf", flush=True)
-        wait_for_ever()
-    """
-    environment = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "1"}
-    folder = launch(own_folders, torchrun(script(tmp_path, body)), environment=environment)
-    ranks = running(folder, 2).ranks
-    until(lambda: all("deaf" in (folder.path / str(r.stdout)).read_text() for r in ranks), "both are deaf")
-    control.stop(folder)
-    status = end(folder)
-    assert (status.state, status.reason) == (STOPPED, "stopped on request")
 
 
 def test_a_second_stop_does_not_wait(own_folders: Path, tmp_path: Path) -> None:
@@ -206,26 +187,6 @@ def test_stacks_on_request_and_a_lost_agent_with_bench_ranks(own_folders: Path, 
     assert_nothing_left(folder, folder.status())
 
 
-def test_a_lost_agent_with_a_users_deaf_ranks(own_folders: Path, tmp_path: Path) -> None:
-    """They know neither PDEATHSIG nor SIGTERM: whoever calls the run lost ends them."""
-    body = """
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        print("deaf", flush=True)
-        wait_for_ever()
-    """
-    environment = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "3600"}
-    folder = launch(own_folders, torchrun(script(tmp_path, body)), environment=environment)
-    status = running(folder, 2)
-    until(lambda: all("deaf" in (folder.path / str(r.stdout)).read_text() for r in status.ranks), "both are deaf")
-    assert status.agent is not None
-    os.kill(status.agent.pid, signal.SIGKILL)
-    until(lambda: state.observe(folder).state == LOST, "the run is called lost")
-    buried = lost.bury(folder)
-    assert buried.state == LOST and "have been ended" in buried.reason
-    assert folder.status().state == LOST, "the last word is written down"
-    assert_nothing_left(folder, folder.status())
-
-
 def test_a_script_that_knows_no_sigusr1_survives_a_request_for_stacks(own_folders: Path, tmp_path: Path) -> None:
     folder = launch(own_folders, torchrun(script(tmp_path, "wait_for_ever()")))
     before = running(folder, 2)
@@ -236,14 +197,6 @@ def test_a_script_that_knows_no_sigusr1_survives_a_request_for_stacks(own_folder
     assert all(process.alive(rank.pid, rank.start) for rank in before.ranks)
     control.stop(folder)
     assert end(folder).state == STOPPED
-
-
-def test_torchrun_killed_takes_all_ranks_along(own_folders: Path, tmp_path: Path) -> None:
-    folder = launch(own_folders, torchrun(script(tmp_path, "wait_for_ever()")))
-    status = running(folder, 2)
-    os.kill(next(p.pid for p in status.processes if p.role == "command"), signal.SIGKILL)
-    status = end(folder)
-    assert (status.state, status.reason) == (FAILED, "command was killed by SIGKILL, often out of memory")
 
 
 def test_two_runs_at_once_do_not_collide(own_folders: Path, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def test_paths_and_gpus_are_followed_while_they_change(
     until(lambda: nccl_of(folder).get("links"), "the first links are known")
     half = nccl_of(folder)
     until(lambda: any(gpu["util"] == 10 for gpu in of_gpu(folder, 0)), "the curve begins")
+    until(lambda: read_json(folder.machine_file).get("gpus"), "machine.json names the GPUs")
     machine = read_json(folder.machine_file)
     assert [gpu["name"] for gpu in machine["gpus"]] == ["NVIDIA GeForce RTX 5090"] * 4
     assert machine["topology"] is not None and machine["driver"]

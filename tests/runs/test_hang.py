@@ -94,6 +94,12 @@ def test_an_ended_rank_is_waited_for() -> None:
     assert explain([view(0, waits=True), view(1, ended=True)]).endswith("for rank 1: it has ended")
 
 
+def test_a_stopped_rank_is_what_the_others_wait_for() -> None:
+    stopped = view(1, stopped=True)
+    assert explain([view(0, waits=True), stopped]).endswith("for rank 1: it is stopped (SIGSTOP)")
+    assert explain([view(0, waits=False), stopped]) == "rank 1 is stopped (SIGSTOP)"
+
+
 def test_different_collectives_are_called_what_they_are() -> None:
     views = [
         view(0, waits=True, collective=Collective("0", 7, "all_reduce", False), recorded=True),

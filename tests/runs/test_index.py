@@ -213,7 +213,7 @@ def test_a_run_whose_labels_cannot_be_read_is_still_a_run(index: Index, make_run
     folder.labels_file.write_text('{"tags": [1], "note": "n"}')
     index.refresh()
     assert [(row.id, row.note, row.tags) for row in index.newest()] == [(folder.id, "", ())]
-    assert index.broken() == [(folder.id, "labels.json: a note or tag is int, text expected")]
+    assert index.broken() == [(folder.id, "labels.json: tags holds int, text expected")]
     assert index.count() == 1
     write_json(folder.labels_file, Labels(note="better").document())
     assert index.newest()[0].note == "better"

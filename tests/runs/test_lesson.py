@@ -39,6 +39,13 @@ def test_a_number_is_found_by_name_and_labels() -> None:
     assert lesson.result(sweep, "gone", {}) == Missing("gone is no number: nan")
 
 
+def test_the_one_with_just_these_labels_counts() -> None:
+    """A run may report a number for each count of ranks, and once more as the number of the run."""
+    scaled = run(reported("e", 1.0, ranks=1), reported("e", 0.8, ranks=2), reported("e", 0.7))
+    assert lesson.result(scaled, "e", {}) == Known(0.7, "", "e")
+    assert lesson.result(scaled, "e", {"ranks": 2}) == Known(0.8, "", "e")
+
+
 def test_of_quantiles_the_median_with_its_spread() -> None:
     timed = run(*(reported("step", value, "ms", way="a", stat=stat) for stat, value in
                   (("median", 10.0), ("p10", 9.0), ("p90", 12.0), ("p95", 13.0))))  # fmt: skip

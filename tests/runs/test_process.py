@@ -93,3 +93,27 @@ def test_the_ladder_spares_what_it_is_told_to_and_reused_pids(sleeper: Child) ->
     stranger = RunProcess("rank", stat.pid, stat.start + 1, 0, 0)
     came_to = ladder.end("test-run", None, [stranger], spare=[stat.pid])
     assert came_to.killed == 0 and process.alive(stat.pid, stat.start)
+
+
+def test_a_stopped_process_is_ended_gently_too(sleeper: Child) -> None:
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    stat = stat_of(sleeper)
+    until(lambda: process.stopped(stat.pid, stat.start), "it is stopped")
+    said: list[str] = []
+    came_to = ladder.end("test-run", RunProcess("torchrun", stat.pid, stat.start), [], log=said.append)
+    assert (came_to.killed, came_to.stuck) == (0, ())
+    assert said == [f"SIGTERM to torchrun (pid {stat.pid})"]
+
+
+def test_how_a_process_ended_is_told_until_it_is_reaped() -> None:
+    child = subprocess.Popen(["sh", "-c", "read line; exit 3"], stdin=subprocess.PIPE)
+    start = stat_of(child).start
+    assert process.exit_status(child.pid, start) is None, "it still runs"
+    assert child.stdin is not None
+    child.stdin.close()
+    until(lambda: process.exit_status(child.pid, start) is not None, "it has ended")
+    status = process.exit_status(child.pid, start)
+    assert status is not None and os.waitstatus_to_exitcode(status) == 3
+    assert process.exit_status(child.pid, start + 1) is None, "another process"
+    child.wait()
+    assert process.exit_status(child.pid, start) is None

@@ -154,3 +154,15 @@ def test_any_results_give_a_profile_that_a_run_can_read_or_none(
         assert answer is None or ("alpha" in answer) == ("beta" in answer)
     finally:
         shutil.rmtree(made.path)
+
+
+def test_this_machines_profile_is_what_a_new_run_would_get(own_folders: Path, make_run: MakeRun) -> None:
+    assert profile.of_this_machine(own_folders, {}) == {}
+    on_cpu = measured(make_run, float32=0.2)
+    on_gpu = measured(make_run, request={"device": "cuda", "nproc": 4}, float32=40.0)
+    measured(make_run, request={"host": "elsewhere"}, float32=9.0)
+    measured(make_run, request={"environment": {"GLOO_SOCKET_IFNAME": "eth9"}}, float32=9.0)
+    found = profile.of_this_machine(own_folders, {})
+    assert {device: one["run"] for device, one in found.items()} == {"cuda": on_gpu.id, "cpu": on_cpu.id}
+    led_elsewhere = profile.of_this_machine(own_folders, {"GLOO_SOCKET_IFNAME": "eth9"})
+    assert led_elsewhere["cpu"]["tflops"] == {"float32": 9.0}

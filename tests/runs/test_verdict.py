@@ -110,6 +110,11 @@ def test_checks_decide_over_a_run_that_ended_well(
     assert judge(Seen(0, checks=checks, expect_failure=expect_failure)) == (state, reason)
 
 
+def test_an_experiment_that_leaves_with_0_in_the_middle_has_failed() -> None:
+    words = "ended with exit code 0 before it was done: rank 1 at 3 of 12, no checks reported"
+    assert judge(Seen(0, stopped_at="rank 1 at 3 of 12")) == (FAILED, words)
+
+
 def test_only_a_failure_that_was_meant_is_marked() -> None:
     marked = mark_expected([check("a", False), check("b", False), check("a", True)], ["a"])
     assert [each.get("expected") for each in marked] == [False, None, None]
@@ -146,6 +151,10 @@ def test_a_rank_that_left_with_0_let_the_other_down() -> None:
         "rank 1 left early with exit code 0; rank 0, which needed it, then failed: "
         "RuntimeError: Connection reset by peer"
     )
+    # The order in which two go is seen only roughly: an exit status that was read counts more.
+    victim = RankEnd(0, 1.0, 1, "RuntimeError: Connection closed by peer")
+    assert "rank 1 left early with exit code 0" in failed(victim, RankEnd(1, 1.1, status=0))
+    assert "left early" not in failed(victim, RankEnd(1, 0.9, status=15))
     # One that went only after the failure was ended by torchrun.
     assert "left early" not in failed(RankEnd(0, 2.0, 1, "RuntimeError: Connection reset by peer"), RankEnd(1, 3.0))
 
@@ -155,6 +164,10 @@ def test_a_full_disk_and_a_busy_port_are_said_plainly() -> None:
     assert failed(RankEnd(0, 1.0, 1, full)) == f"the disk is full: {full}"
     busy = "The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use)."
     assert failed(output=busy) == "port 29500 is in use"
+    late = "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+    late += "port: 49079, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use (train.py:27)"
+    words = "was taken by somebody else before rank 0 could listen on it: run it again"
+    assert failed(RankEnd(0, 1.0, 1, late)) == f"port 49079 {words}"
     none_left = "OSError: [Errno 99] Cannot assign requested address"
     assert failed(output=none_left) == f"no free port: {none_left}"
 

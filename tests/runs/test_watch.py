@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from labtui.runs import state, watch
-from labtui.runs.folder import RunFolder, publish, stage, write_json
+from labtui.runs.folder import LARGEST_RECORD, RunFolder, publish, stage, write_json
 from labtui.runs.records import Request, RunProcess, Status
 from labtui.runs.watch import Watch
 
@@ -205,9 +205,9 @@ def test_a_broken_nccl_json_is_a_sentence_and_what_was_read_stays(running: RunFo
     assert any("nccl.json can't be read" in error for error in following.poll(NOW).errors)
 
 
-def test_a_document_that_is_too_large_is_not_read(running: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LARGEST_DOCUMENT", 10)
-    write_json(running.nccl_file, {"kind": "nccl", "much": "more"})
+def test_a_document_that_is_too_large_is_not_read(running: RunFolder) -> None:
+    with running.nccl_file.open("wb") as file:
+        file.truncate(LARGEST_RECORD + 1)
     assert "nccl.json is too large" in Watch(running).poll(NOW).errors[0]
 
 

@@ -10,7 +10,8 @@ from small_lab import made_experiment
 from labtui.catalog import sources
 from labtui.catalog.manifest import Experiment
 from labtui.catalog.sources import BrokenExperiment
-from labtui.tui import sampling, watcher
+from labtui.runs import welcome
+from labtui.tui import lessons, sampling, watcher
 
 
 @pytest.fixture
@@ -31,6 +32,8 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reading threads look often, so that a test waits for what it waits for, and not for the next look."""
     for name, seconds in (("LIVE_S", 0.1), ("ENDED_S", 0.1), ("LOG_S", 0.05), ("HISTORY_S", 0.1)):
         monkeypatch.setattr(watcher, name, seconds)
+    for name in ("LIVE_S", "ENDED_S"):
+        monkeypatch.setattr(lessons, name, 0.1)
     for name in ("INTERVAL_S", "HOST_S"):
         monkeypatch.setattr(sampling, name, 0.1)
 
@@ -39,3 +42,10 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of a Python that measures this machine, a program that says nothing and ends with its stdin."""
     monkeypatch.setattr(sampling, "COMMAND", ("cat",))
+
+
+@pytest.fixture(autouse=True)
+def welcomed(own_folders: Path) -> None:
+    """The first start's page has been seen, but where a test is about it."""
+    welcome.marker().parent.mkdir(parents=True, exist_ok=True)
+    welcome.marker().touch()

@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from textual.message import Message
 from textual.pilot import Pilot
 
 from labtui.catalog.manifest import Chart, Experiment, Variant
@@ -21,6 +22,7 @@ from labtui.runs.folder import RunFolder, write_json
 from labtui.runs.records import LIVE, Owner, Request, RunProcess, Status
 from labtui.tui import sampling
 from labtui.tui.app import LabApp
+from labtui.tui.watcher import Poller
 
 GIB = 1 << 30
 NOW = 1_764_417_800.0
@@ -204,3 +206,27 @@ def stopped(app: LabApp) -> Iterator[LabApp]:
     finally:
         for poller in app._pollers:
             poller.stop()
+
+
+class Posted(list[Message]):
+    """What was posted, and waiting for it."""
+
+    def until(self, condition: Callable[[Message], object]) -> Any:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for message in list(self):
+                if condition(message):
+                    return message
+            time.sleep(0.005)
+        raise AssertionError(f"never posted; there are {self}")
+
+
+@contextmanager
+def at_work(poller: Poller) -> Iterator[None]:
+    poller.resume()
+    try:
+        yield
+    finally:
+        poller.stop()
+        poller._thread.join(5)
+        assert not poller._thread.is_alive()

@@ -1,9 +1,14 @@
-"""From an empty logs folder to a run that is looked at again, as a person would: keys into tmux, texts out of it."""
+"""A newcomer's first hour, as a person would have it: keys into tmux, texts out of it.
+
+From the first start through the first guide (question, runs, guess, verdict, runs side by side) to leaving and coming
+back. The two runs are real, and go on beside each other; the first one has its parameters set in the form.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from labtui.runs import process
+from labtui.runs import process, welcome
 from labtui.runs.find import run_names
 from labtui.runs.folder import RunFolder
 
@@ -21,17 +26,17 @@ pytestmark = [
     # A machine with two busy cores takes minutes for what an idle one does in 20 seconds.
     pytest.mark.timeout(600),
 ]
-PATIENCE_S = 240.0
+PATIENCE_S = 60.0
 
 
 class Tmux:
-    """A shell in a terminal of 120 x 36 of its own."""
+    """A shell in a terminal of 80 x 24 of its own."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         # A socket in the test's own folder would have too long a path for some.
         self._name = f"labtui-test-{os.getpid()}-{time.monotonic_ns()}"
         self._environment = {**environment, "LC_ALL": "C.UTF-8"}
-        self.run("new-session", "-d", "-x", "120", "-y", "36", "-c", str(folder), "sh")
+        self.run("new-session", "-d", "-x", "80", "-y", "24", "-c", str(folder), "sh")
 
     def run(self, *arguments: str) -> str:
         command = ["tmux", "-L", self._name, "-f", "/dev/null", *arguments]
@@ -67,33 +72,81 @@ def tmux(tmp_path: Path, own_folders: Path) -> Iterator[Tmux]:
         terminal.run("kill-server")
 
 
-def test_a_first_run_is_started_watched_left_and_found_again(tmux: Tmux, own_folders: Path) -> None:
-    labtui = f"'{sys.executable}' -c 'import sys; from labtui.cli.main import main; sys.exit(main([]))'; echo code=$?"
-    tmux.keys(labtui, "Enter")
-    tmux.until("Experiments", "DDP by hand", "labtui run ddp_by_hand")
+def test_the_first_guide_is_followed_left_and_taken_up_again(tmux: Tmux, own_folders: Path) -> None:
+    welcome.marker().unlink()
+    labtui = f"clear; '{sys.executable}' -c 'import sys; from labtui.cli.main import main; sys.exit(main([]))'"
+    tmux.keys(f"{labtui}; echo code=$?", "Enter")
+    tmux.until("Welcome to labtui")
+    tmux.keys("Space")
+    tmux.until("DDP by hand", "step 1 of 7", "One batch, many replicas")
     assert tmux.modes().startswith("1")
 
+    # The first step: a question, and a run with less to do than usual.
+    tmux.keys("Tab")
+    tmux.until("losses. A derivative passes through a sum")
+    tmux.keys("Tab")
+    tmux.until("Question", "enter answer   n next step")
     tmux.keys("Enter")
-    tmux.until("Findings", "DDP by hand · default", "live")
-    tmux.keys("C-z")  # back to the shell while it runs, and into the lab again
+    tmux.until("a number")
+    tmux.keys("5", "Enter")
+    tmux.until("your answer 5", "ok right")
+    tmux.keys("Tab")
+    tmux.until("Run base", "not run yet")
+    tmux.keys("e")
+    tmux.until("hidden layers of the model", "steps")
+    tmux.keys(*["Down"] * 7, "C-u", "2")
+    tmux.until("*  steps           2 ")
+    tmux.keys("Enter")
+    tmux.until("base has been started")
+
+    # The second one: another run, while the first one goes on. The third one: a guess before the number is shown.
+    tmux.keys("n")
+    tmux.until("step 2 of 7", "Run float64")
+    tmux.keys("Enter")
+    tmux.until("float64 has been started")
+    tmux.keys("n")
+    screen = tmux.until("step 3 of 7", "Your guess first", "enter guess")
+    assert "measured" not in screen
+    tmux.keys("Enter")
+    tmux.until("a number")
+    tmux.keys("8407044", "Enter")
+    tmux.until("your guess 8.41 MB (8,407,044 B)")
+
+    tmux.keys("C-z")  # back to the shell while they run, and into the lab again
     tmux.until("Stopped")
     assert tmux.modes() == "0 0 1"
     tmux.keys("clear; fg; echo code=$?", "Enter")
-    tmux.until("succeeded", "gradients eq", "Step time, ms")
+    tmux.until("step 3 of 7")
+    tmux.keys("o")  # the run that the guess is about
+    tmux.until("DDP by hand · default", "succeeded", "checks 8 ok", "ok gradients eq", "Step time, ms")
+    tmux.keys("Escape")
+    tmux.until("step 3 of 7", "your guess was within 10 %")
+    tmux.keys("Tab")
+    tmux.until("Verdict on bytes_sent", "as expected")
+
+    # Back to the second step, whose run has ended, and both of them side by side.
+    tmux.keys("p", "Tab")
+    tmux.until("step 2 of 7", "It shrank with the bits: all of it was")
+    tmux.keys("Tab")
+    tmux.until("Side by side", "enter compare")
+    tmux.keys("Enter")
+    tmux.until("2 runs · baseline a", "parameters.dtype  float32", "float64", "gradient_difference per_parameter")
 
     tmux.keys("q")
     tmux.until("code=0")
     assert tmux.modes() == "0 0 1", "the terminal is as it was"
-    (name,) = run_names(own_folders)
-    assert RunFolder(own_folders / name).status().state == "succeeded"
+    names = sorted(run_names(own_folders))
+    requests = [RunFolder(own_folders / name).request() for name in names]
+    assert [(request.variant, request.parameters["steps"]) for request in requests] == [("", 2), ("float64", 20)]
+    assert all(RunFolder(own_folders / name).status().state == "succeeded" for name in names)
 
-    tmux.keys("clear", "Enter")
-    tmux.keys(labtui, "Enter")
-    tmux.until("ok DDP by hand", "1 run")
+    # Where one was in the guide, what was guessed and what was run are still there.
+    tmux.keys(f"{labtui}; echo code=$?", "Enter")
+    tmux.until("ok DDP by hand", "step 2 of 7", "ok Run float64")
+    tmux.keys("n")
+    tmux.until("step 3 of 7", "your guess 8.41 MB (8,407,044 B)", "measured 8.41 MB")
     tmux.keys("3")
-    tmux.until("ok ddp_by_hand", "checks passed")
-    tmux.keys("Enter")
-    tmux.until(name, "gradients eq", "Step time, ms")
+    tmux.until("1 of 2", "ok ddp_by_hand", "all 8 checks passed")
     tmux.keys("q")
     tmux.until("code=0")
-    assert not process.carrying("LABTUI_RUN_ID", name), "nothing of the run is left"
+    assert not any(process.carrying("LABTUI_RUN_ID", name) for name in names), "nothing of the runs is left"

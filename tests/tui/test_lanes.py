@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labtui.runs.envelope import Course, Envelope
@@ -115,6 +115,7 @@ def test_on_several_lines_what_reaches_far_above_the_mean_is_shaded() -> None:
     st.lists(st.none() | st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), max_size=30),
     st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.integers(1, 4),
 )  # fmt: skip
+@example([[1.0], [0.0]], 0.0, 2.2250738585e-313, 1)
 def test_any_values_fit_any_scale(columns_: list[list[float] | None], bottom: float, top: float, rows: int) -> None:
     spans = [None if values is None else span(*values) for values in columns_]
     drawn = lane(spans, bottom, top, rows)

@@ -270,3 +270,46 @@ def test_every_line_is_harmless_and_fits(width: int, height: int) -> None:
             built: list[Line] = list(pane.build(width, height))
             assert len(built) == height and all(cells(line) == width for line in built)
             pane.action_next_tab()
+
+
+# A moment in between
+
+
+def test_the_slider_shows_the_values_of_a_moment() -> None:
+    run = seen(
+        *(sample(NOW + n, [reading(0, util=n, throttle=("sw_power_cap",) if n < 20 else ())]) for n in range(61)),
+        curves=(curve(),),
+    )
+    pane = MachinePane()
+    pane.snapshot = run
+    lines = text(list(pane.shown_lines(83, 12))).split("\n")
+    assert row(lines, "util %").split()[0] == "60" and pane.at is None
+    pane.step_in_time(-1)
+    for _ in range(5):
+        pane.leap_in_time(-1)
+    lines = text(list(pane.shown_lines(83, 12))).split("\n")
+    assert pane.at == pytest.approx(NOW + 8.5, abs=1)
+    assert row(lines, "util %").split()[0] == "8"
+    assert row(lines, "power cap").split()[0] == "yes"
+    assert row(lines, "loss").split()[0] == "1.867", "the metrics too"
+    assert ("at 0:08", "live") in pane.facts()
+    assert any("↑" in line for line in lines)
+    what, _ = pane.copied()
+    assert what.startswith("GPU 0 · RTX 4080 · rank 3 at 0:08: util % 8, SM MHz 2505")
+    assert pane.take_back() and pane.at is None and not pane.take_back()
+    pane.step_in_time(-1)
+    pane.step_in_time(1)
+    assert pane.at is None, "beyond the last column it is the end again"
+    for _ in range(20):
+        pane.leap_in_time(-1)
+    assert pane.at is not None and pane.at >= NOW
+
+
+def test_where_nothing_was_measured_a_moment_has_no_values() -> None:
+    samples = [sample(NOW + n, [reading(0)]) for n in (*range(10), *range(50, 61))]
+    run = seen(*samples)
+    assert row(
+        text(drawn(gpu_recording(run, run.gauges.gpus[0], NOW + 30), 83, 12)[0]).split("\n"), "util %"
+    ).split()[0] == "n/a"  # fmt: skip
+    ranks = text(drawn(ranks_recording(run, 83, NOW + 30), 83, 12)[0])
+    assert "gone" not in ranks and "n/a" in ranks

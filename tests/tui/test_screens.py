@@ -343,7 +343,7 @@ async def test_zoom_gives_one_pane_all_the_room(app: LabApp, own_folders: Path) 
         await until_shown(pilot, "hello from rank 0")
         await pilot.press("z")
         await until(pilot, lambda: "Findings" not in screen_text(app), "only the log is shown")
-        await pilot.press("tab", "tab")
+        await pilot.press("tab", "tab", "tab")
         await until_shown(pilot, "same weights")
         await pilot.press("escape")
         await until_shown(pilot, "Ranks")
@@ -584,10 +584,11 @@ async def test_no_size_breaks_a_screen(app: LabApp, own_folders: Path) -> None:
     filled_run(own_folders)
     async with app.run_test(size=(80, 24)) as pilot:
         await until_shown(pilot, "A lab test")
-        for key in ("1", "2", "3", "question_mark"):
+        for key in ("1", "2", "3", "4", "5", "6", "question_mark"):
             await pilot.press(key)
-            for size in ((1, 1), (5, 3), (20, 6), (400, 120), (40, 12)):
-                await pilot.resize_terminal(*size)
+            for width, height in ((1, 1), (5, 3), (20, 6), (240, 70), (40, 12)):
+                await pilot.resize_terminal(width, height)
+                await until(pilot, lambda wanted=height: len(screen_text(app).split("\n")) == wanted, "the new size")
                 check_lines(app)
 
 

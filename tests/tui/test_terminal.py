@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -15,6 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_lab import made_run
+
+from labtui.runs import welcome
+from labtui.runs.folder import write_json
 
 RESTORED = b"\x1b[?1049l"
 """Leaves the alternate screen."""
@@ -88,7 +93,7 @@ def terminal(own_folders: Path) -> Iterator[type[Terminal]]:
         one.close()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_with_the_terminal_restored(terminal: type[Terminal], number: int, code: int) -> None:
     app = terminal()
     app.until(b"leave")
@@ -135,3 +140,99 @@ def test_options_for_lesser_terminals(terminal: type[Terminal]) -> None:
     assert app.end() == 0
     assert app.output.isascii()
     assert b"\x1b[?1003h" not in app.output and b"\x1b[?1000h" not in app.output
+
+
+def test_a_terminal_that_can_show_nothing_is_refused_with_the_commands_that_work(terminal: type[Terminal]) -> None:
+    app = terminal(TERM="dumb")
+    assert app.end() == 2
+    assert b"TERM=dumb" in app.output and b"runs, show, logs" in app.output
+    assert b"\x1b" not in app.output and app.output.count(b"\n") == 1
+
+
+COLOUR = re.compile(rb"\x1b\[([0-9;]*)m")
+
+
+def colours(output: bytes) -> set[str]:
+    """The colours that were asked for, as SGR has them: `38;5;110`, `38;2;1;2;3`, `94`."""
+    found = set()
+    for sequence in COLOUR.findall(output):
+        parts = [int(part or 0) for part in sequence.split(b";")]
+        while parts:
+            length = 1 if parts[0] not in (38, 48) else 3 if parts[1] == 5 else 5
+            one, parts = parts[:length], parts[length:]
+            if length > 1 or 30 <= one[0] <= 37 or 40 <= one[0] <= 47 or 90 <= one[0] <= 107:
+                found.add(";".join(map(str, one)))
+    return found
+
+
+def is_grey(colour: str) -> bool:
+    kind, *rest = (int(part) for part in colour.split(";"))
+    if not rest:
+        return kind % 10 in (0, 7)
+    if rest[0] == 2:
+        return len(set(rest[1:])) == 1
+    return rest[1] >= 232 or rest[1] in (0, 7, 8, 15) or (rest[1] - 16) % 43 == 0
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "xterm"])
+def test_without_colour_all_is_grey_and_states_have_letters(terminal: type[Terminal], term: str) -> None:
+    app = terminal(NO_COLOR="1", TERM=term)
+    app.until(b"leave")
+    app.press(b"?")
+    app.until(b"esc closes")
+    app.press(b"?q")
+    assert app.end() == 0
+    assert all(is_grey(colour) for colour in colours(app.output)), colours(app.output)
+
+
+def test_with_16_colours_no_other_is_asked_for(terminal: type[Terminal]) -> None:
+    app = terminal(TERM="xterm")
+    app.until(b"leave")
+    app.press(b"q")
+    assert app.end() == 0
+    assert colours(app.output) and not any(";" in colour for colour in colours(app.output))
+    assert not all(is_grey(colour) for colour in colours(app.output))
+
+
+def test_the_first_start_shows_its_page_once(terminal: type[Terminal]) -> None:
+    welcome.marker().unlink()
+    app = terminal()
+    app.until(b"Welcome to labtui")
+    app.output = b""
+    app.press(b"  ")
+    app.until(b"Experiments")
+    app.press(b"q")
+    assert app.end() == 0 and welcome.marker().exists()
+
+def test_the_title_and_the_bell_say_that_a_run_has_ended(terminal: type[Terminal], own_folders: Path) -> None:
+    folder = made_run(own_folders, "running")
+    app = terminal("attach", folder.id)
+    app.until(b"hello from rank 0")
+    app.until(b"\x1b]2;R lab_test running - labtui\x07")
+    assert b"\x1b[22;2t" in app.output, "the old title is kept"
+    word = folder.status().document()
+    write_json(folder.status_file, {**word, "state": "failed", "ended": time.time()})
+    app.until(b"\x1b]2;!! lab_test failed - labtui\x07")
+    app.press(b"q")
+    assert app.end() == 0
+    assert b"\x1b[23;2t" in app.output and app.output.index(b"\x1b[23;2t") > app.output.index(b"!! lab_test")
+    assert re.sub(rb"\x1b\][^\x07]*\x07", b"", app.output).count(b"\x07") == 1, "one bell"
+
+
+def test_a_log_opens_in_the_pager_and_the_screen_comes_back(
+    terminal: type[Terminal], own_folders: Path, tmp_path: Path
+) -> None:
+    folder = made_run(own_folders, "running")
+    pager = tmp_path / "my pager"
+    pager.write_text('#!/bin/sh\nprintf "PAGED[%s][%s]" "$#" "$1"\nread -r line\n')
+    pager.chmod(0o755)
+    app = terminal("attach", folder.id, PAGER=f"'{pager}'")
+    app.until(b"hello from rank 0")
+    app.press(b"o")
+    app.until(f"PAGED[1][{folder.path}/ranks/0/stdout.log]".encode())
+    app.press(b"\x03")  # ends the pager, not labtui
+    app.press(b"\n")
+    app.press(b"3")
+    app.until(b"1 of 1")
+    app.press(b"q")
+    assert app.end() == 0

@@ -4,44 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from small_lab import event, filled_run, made_run, write_events
+from small_lab import Posted, at_work, event, filled_run, made_run, write_events
 from textual.message import Message
 
 from labtui.catalog.manifest import Experiment
+from labtui.runs import tail
 from labtui.runs.folder import RunFolder, write_json
-from labtui.tui import watcher
-from labtui.tui.messages import CatalogRead, Crashed, GuideRead, HistoryRead, LogRead, RunGrew
-from labtui.tui.watcher import CatalogReader, HistoryWatcher, LogReader, Poller, RunWatcher
-
-
-class Posted(list[Message]):
-    """What was posted, and waiting for it."""
-
-    def until(self, condition: Callable[[Message], object]) -> Any:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            for message in list(self):
-                if condition(message):
-                    return message
-            time.sleep(0.005)
-        raise AssertionError(f"never posted; there are {self}")
-
-
-@contextmanager
-def at_work(poller: Poller) -> Iterator[None]:
-    poller.resume()
-    try:
-        yield
-    finally:
-        poller.stop()
-        poller._thread.join(5)
-        assert not poller._thread.is_alive()
+from labtui.tui.log_reader import LogReader
+from labtui.tui.messages import CatalogRead, Crashed, HistoryRead, LogRead, RunGrew
+from labtui.tui.watcher import CatalogReader, HistoryWatcher, Poller, RunWatcher
 
 
 class Counting(Poller):
@@ -164,7 +139,7 @@ def test_a_log_that_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.
     def refuse(self: object, seconds: float = 0.02) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(watcher.LogIndex, "poll", refuse)
+    monkeypatch.setattr(tail.LogIndex, "poll", refuse)
     posted = Posted()
     reader = LogReader(posted.append)
     with at_work(reader):
@@ -188,20 +163,12 @@ def test_the_history_is_posted_when_it_changes(own_folders: Path) -> None:
         posted.until(lambda m: isinstance(m, HistoryRead) and name in [broken for broken, _ in m.history.broken])
 
 
-def test_the_catalog_and_guides_are_read(lab: Experiment, tmp_path: Path) -> None:
+def test_the_catalog_is_read_once(lab: Experiment) -> None:
     posted = Posted()
     reader = CatalogReader(posted.append)
     with at_work(reader):
         entries = posted.until(lambda m: isinstance(m, CatalogRead)).entries
         assert [entry.name for entry in entries] == ["lab_test", "other_test", "odd"]
-        reader.read_guide(entries[0])
-        assert "## A step" in posted.until(lambda m: isinstance(m, GuideRead)).markdown
-        reader.read_guide(entries[2])
-        assert r"\[rank0\]" in posted.until(lambda m: isinstance(m, GuideRead) and m.name == "odd").markdown
-        (lab.folder / "guide.md").unlink()
-        reader.read_guide(lab)
-        text = posted.until(lambda m: isinstance(m, GuideRead) and "can't be read" in m.markdown).markdown
-        assert lab.question.rstrip("?") in text
 
 
 def test_a_status_that_is_torn_leaves_the_last_one(own_folders: Path) -> None:

@@ -16,12 +16,13 @@ from labtui.runs.records import Request, Status
 from labtui.runs.rows import Row
 from labtui.runs.watch import Progress, Snapshot
 from labtui.tui.lines import Line, cells
+from labtui.tui.log_lines import log_line, tab_line
 from labtui.tui.messages import History, Listing, LogWindow
 from labtui.tui.widgets.catalog import tallies
-from labtui.tui.widgets.findings import check_facts, findings
+from labtui.tui.widgets.findings import Findings, check_facts, findings
 from labtui.tui.widgets.headline import headline
 from labtui.tui.widgets.history import HistoryTable
-from labtui.tui.widgets.log import LogPane, log_line, tab_line
+from labtui.tui.widgets.log import LogPane
 
 WIDTHS = [8, 20, 44, 80, 160]
 
@@ -115,6 +116,26 @@ def test_predictions_stand_beside_what_was_measured() -> None:
     assert shown[4].split()[-1] == "x40"
 
 
+def test_a_finding_is_copied_with_all_its_figures() -> None:
+    pane = Findings()
+    pane.snapshot = snapshot(
+        checks=(event("check", name="same", value=3.123456789e-8, at_most=1e-6, passed=True),),
+        results=(event("result", name="busbw", value=11.23456789, unit="GB/s", labels={"size_bytes": 1024}),),
+        predictions=(event("prediction", name="sent", predicted=1.5, measured=2, unit="B"),),
+        notes=(event("note", text=HOSTILE),),
+    )
+    pane.build(60, 20)
+    copied = []
+    for _ in range(9):
+        copied.append(pane.copied()[0])
+        pane.scroll_rows(1)
+    assert copied[:3] == [
+        "same: 3.123456789e-08, at_most 1e-06", "sent: predicted 1.5, measured 2 B",
+        "busbw size_bytes=1024: 11.23456789 GB/s",
+    ]  # fmt: skip
+    assert copied[3].startswith("rank 0: [rank0]")
+
+
 def test_what_could_not_be_read_is_said() -> None:
     shown = text(findings(snapshot(bad_lines=2, dropped=1, errors=("run.json is no JSON",)), 80))
     assert "2 lines of the event files could not be read" in shown
@@ -134,6 +155,19 @@ def test_the_headline_tells_state_time_and_progress() -> None:
     assert "2 processes on cpu" in second
     short, _ = text(headline(seen, "DDP by hand", 1.0, 40)).splitlines()
     assert "00:41" in short
+
+
+def test_the_headline_guesses_the_end_once_enough_has_passed() -> None:
+    first = (NOW + 10, 0.0)
+    guessed = snapshot(progress={0: Progress(10, 100, NOW + 40, first), 1: Progress(11, 100, NOW + 40, first)})
+    assert "00:41, about 04:29 left" in text(headline(guessed, "", None, 100))
+    for early in (
+        Progress(10, None, NOW + 40, first), Progress(1, 100, NOW + 40, first), Progress(10, 100, NOW + 12, first),
+        Progress(10, 100, None, None), Progress(100, 100, NOW + 40, first),
+    ):  # fmt: skip
+        assert "about" not in text(headline(snapshot(progress={0: early}), "", None, 100))
+    late = snapshot(progress={0: Progress(10, 100, NOW + 12, (NOW, 0.0))}, taken=NOW + 50)
+    assert "about" not in text(headline(late, "", None, 100)), "the next report is overdue"
 
 
 @pytest.mark.parametrize("state", ["failed", "stopped", "timed_out", "lost", "queued"])

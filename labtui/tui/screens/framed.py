@@ -28,6 +28,8 @@ class Framed(Screen[None]):
     name_on_title = ""
     places: tuple[str, ...] = (actions.APP,)
     """Whose actions the footer and `?` show."""
+    general: tuple[str, ...] = (actions.LIST, actions.SCREEN, actions.APP)
+    """What `?` shows last."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -154,6 +154,13 @@ class RunsScreen(Framed):
             self.notice.say(f"a run like {chosen.id} is being started")
             self.post_message(self.AgainWanted(chosen.id))
 
+    def action_export_run(self) -> None:
+        from labtui.tui.screens.export import ask_and_export
+
+        chosen = self.table.chosen
+        if chosen is not None:
+            ask_and_export(self, chosen.id)
+
     def action_delete_run(self) -> None:
         chosen = self.table.chosen
         if chosen is None:

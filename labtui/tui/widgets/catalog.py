@@ -11,6 +11,7 @@ from labtui.runs.rows import Row
 from labtui.tui import words
 from labtui.tui.lines import RULE, Line, Piece, fit, with_role, wrap
 from labtui.tui.widgets.pane import Choice, Pane
+from labtui.tui.wish import Wish
 
 Entry = Experiment | BrokenExperiment
 
@@ -120,7 +121,8 @@ class ExperimentFacts(Pane, can_focus=False):
     def __init__(self, *, id: str | None = None, joint: str = RULE) -> None:
         super().__init__(id=id, joint=joint)
         self.entry: Entry | None = None
-        self.variant = ""
+        self.wish: Wish | None = None
+        """What enter would start."""
         self.tally: Tally | None = None
         self.now = 0.0
 
@@ -130,14 +132,16 @@ class ExperimentFacts(Pane, can_focus=False):
             return []
         if isinstance(entry, BrokenExperiment):
             return [((text, "bad"),) for text in wrap(f"This experiment can't be run: {entry.error}", width)]
-        variant = next((v for v in entry.variants if v.name == self.variant), None)
+        wish = self.wish or Wish(entry)
+        variant = next((v for v in entry.variants if v.name == wish.variant), None)
         chosen = f"{variant.name}  {variant.title}" if variant else "default"
         others = f"  (v: {words.count(len(entry.variants), 'variant')})" if entry.variants else ""
-        command = f"labtui run {entry.name}" + (f" --variant {variant.name}" if variant else "")
         lines: list[Line] = [
-            _fact("variant", chosen + (others if not variant else ""), width),
+            _fact("step", f"{wish.block}, variant {chosen}", width)
+            if wish.block
+            else _fact("variant", chosen + (others if not variant else ""), width),
             _fact("takes", _takes(entry), width),
-            _fact("command", command, width, "accent"),
+            _fact("command", wish.command(), width, "accent"),
         ]
         if self.tally:
             row = self.tally.newest

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from labtui import charts
 from labtui.charts import Scale, Series
 from labtui.runs.plots import Plot
-from labtui.tui import words
+from labtui.tui import actions, words
 from labtui.tui.lines import Line, Piece, cells, crop, fit
 from labtui.tui.widgets.pane import Pane
 
@@ -27,6 +27,8 @@ _BLANK = 0x2800
 
 class ChartPane(Pane):
     """One of a run's plots at a time."""
+
+    places = (actions.PANE, actions.LIST)
 
     def __init__(self, *, id: str | None = None, joint: str = "─", ascii: bool = False) -> None:
         super().__init__(id=id, joint=joint)

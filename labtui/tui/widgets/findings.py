@@ -8,12 +8,12 @@ from typing import Any
 from rich.cells import cell_len
 
 from labtui.charts import number
-from labtui.runs.clean import clean
+from labtui.runs.clean import clean, clean_line
 from labtui.runs.records import Document
 from labtui.runs.watch import Snapshot
 from labtui.tui import words
-from labtui.tui.lines import Line, Piece, fit, fit_middle, wrap
-from labtui.tui.widgets.pane import Pane
+from labtui.tui.lines import Line, Piece, fit, fit_middle, with_role, wrap
+from labtui.tui.widgets.pane import Choice
 
 BRIEF = 60
 """In fewer columns than this, only what was measured is shown, without bounds and predictions."""
@@ -21,7 +21,11 @@ HEADLINE = 40
 """Characters of a reason that the headline above the panes has room for, even in 80 columns."""
 
 
-class Findings(Pane):
+Told = tuple[Line, str]
+"""A line, and what `y` copies of it; empty where there is nothing to copy."""
+
+
+class Findings(Choice):
     """Checks first: whether the run can be believed. Then what theory said, then what was measured."""
 
     title = "Findings"
@@ -29,12 +33,29 @@ class Findings(Pane):
     def __init__(self, *, id: str | None = None, joint: str = "─") -> None:
         super().__init__(id=id, joint=joint)
         self.snapshot: Snapshot | None = None
+        self._told: list[Told] = []
 
     def facts(self) -> Sequence[Piece]:
         return check_facts(self.snapshot.checks) if self.snapshot else ()
 
-    def body(self, width: int) -> Sequence[Line]:
-        return findings(self.snapshot, width) if self.snapshot else []
+    def shown_lines(self, width: int, height: int) -> Sequence[Line]:
+        self._told = told(self.snapshot, width) if self.snapshot else []
+        return super().shown_lines(width, height)
+
+    def length(self) -> int:
+        return len(self._told)
+
+    def choosable(self, index: int) -> bool:
+        return bool(self._told[index][1])
+
+    def row(self, index: int, width: int, *, chosen: bool) -> Line:
+        line = self._told[index][0]
+        return with_role(line, "cursor") if chosen and self.has_focus else line
+
+    def copied(self) -> tuple[str, str]:
+        """The finding under the cursor, with all its figures."""
+        text = self._told[self.cursor][1] if 0 <= self.cursor < len(self._told) else ""
+        return text, fit(text, min(len(text), 40)).rstrip()
 
 
 def check_facts(checks: Sequence[Document]) -> list[Piece]:
@@ -56,44 +77,70 @@ def check_facts(checks: Sequence[Document]) -> list[Piece]:
 
 def findings(snapshot: Snapshot, width: int) -> list[Line]:
     """All findings as lines of at most `width` cells."""
-    lines: list[Line] = [((text, "bad"),) for error in snapshot.errors for text in wrap(error, width)]
+    return [line for line, _ in told(snapshot, width)]
+
+
+def told(snapshot: Snapshot, width: int) -> list[Told]:
+    """All findings as lines of at most `width` cells, each with what can be copied of it."""
+    lines: list[Told] = []
+    for error in snapshot.errors:
+        lines += _wrapped(error, width, "bad")
     status = snapshot.status
     # A short one stands in the headline already.
     if status is not None and len(status.reason) > HEADLINE and status.state not in ("succeeded", "running"):
-        role = words.mark(status.state)[1]
-        lines += [((text, role),) for text in wrap(status.reason, width)]
+        lines += _wrapped(status.reason, width, words.mark(status.state)[1])
     if snapshot.checks:
         lines += _section("checks", lines)
-        lines += [_check(check, ranks, width) for check, ranks in _by_name(snapshot.checks)]
+        lines += [(_check(check, ranks, width), copy_text(check)) for check, ranks in _by_name(snapshot.checks)]
     if snapshot.predictions:
         lines += _section("predictions", lines)
         if width >= BRIEF:
-            lines[-1] = (("predictions", "dim"), (" " * (width - 42) + " predicted   measured         ", "dim"))
-        lines += [_prediction(event, width) for event, _ in _by_name(snapshot.predictions)]
+            heading = (("predictions", "dim"), (" " * (width - 42) + " predicted   measured         ", "dim"))
+            lines[-1] = heading, ""
+        lines += [(_prediction(event, width), copy_text(event)) for event, _ in _by_name(snapshot.predictions)]
     if snapshot.results:
         lines += _section("results", lines)
-        lines += [_result(event, width) for event in snapshot.results]
+        lines += [(_result(event, width), copy_text(event)) for event in snapshot.results]
     if snapshot.notes:
         lines += _section("notes", lines)
         for note in snapshot.notes:
-            texts = wrap(f"rank {note['rank']}: {note.get('text')}", width)
-            lines += [((text, "" if n == 0 else "dim"),) for n, text in enumerate(texts)]
+            lines += _wrapped(f"rank {note['rank']}: {note.get('text')}", width, "", "dim")
     small = []
     if snapshot.bad_lines:
         small.append(f"{words.count(snapshot.bad_lines, 'line')} of the event files could not be read")
     if snapshot.dropped:
         small.append(f"{words.count(snapshot.dropped, 'event')} more than are kept here")
     if small:
-        lines += [()] if lines else []
-        lines += [((text, "warn"),) for sentence in small for text in wrap(sentence, width)]
+        lines += [((), "")] if lines else []
+        for sentence in small:
+            lines += _wrapped(sentence, width, "warn")
     if not lines:
-        lines = [(("nothing has been reported yet" if snapshot.live else "nothing was reported", "dim"),)]
+        lines = [((("nothing has been reported yet" if snapshot.live else "nothing was reported", "dim"),), "")]
     return lines
 
 
-def _section(name: str, above: Sequence[Line]) -> list[Line]:
-    heading: Line = ((name, "dim"),)
-    return [(), heading] if above else [heading]
+def _wrapped(sentence: str, width: int, role: str, further: str | None = None) -> list[Told]:
+    further = role if further is None else further
+    copied = clean_line(sentence)
+    return [(((text, role if n == 0 else further),), copied) for n, text in enumerate(wrap(sentence, width))]
+
+
+def copy_text(event: Document) -> str:
+    """A finding with all its figures, as they were reported: `busbw size_bytes=1024: 11.234567 GB/s`."""
+    labels = event.get("labels")
+    told = " ".join(f"{key}={value}" for key, value in labels.items()) if isinstance(labels, dict) else ""
+    figures = [
+        f"{key} {event[key]}" for key in ("predicted", "measured", "at_most", "at_least", "equal") if key in event
+    ]
+    value = [f"{event['value']} {event.get('unit') or ''}".strip()] if "value" in event else []
+    unit = f" {event['unit']}" if figures and not value and event.get("unit") else ""
+    name = " ".join(filter(None, (str(event.get("name")), told)))
+    return clean_line(f"{name}: {', '.join([*value, *figures])}{unit}")
+
+
+def _section(name: str, above: Sequence[Told]) -> list[Told]:
+    heading: Told = (((name, "dim"),), "")
+    return [((), ""), heading] if above else [heading]
 
 
 def _by_name(events: Sequence[Document]) -> list[tuple[Document, int]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from labtui.tui import actions
 from labtui.tui.actions import Action
 from labtui.tui.lines import Line, Piece, cells, crop, fit, spread
 from labtui.tui.widgets.drawing import Drawing
 
-SCREENS = (("lab", "1 Lab"), ("run", "2 Run"), ("runs", "3 Runs"))
+SCREENS = (("lab", "1 Lab"), ("run", "2 Run"), ("runs", "3 Runs"), ("compare", "4 Compare"), ("simulate", "5 Simulate"),
+           ("machine", "6 Machine"))  # fmt: skip
 
 
 class TitleLine(Drawing):
@@ -24,9 +26,16 @@ class TitleLine(Drawing):
         self.time = ""
 
     def build(self, width: int, height: int) -> Sequence[Line]:
-        left: list[Piece] = [(" labtui ", "title"), (" ", "")]
-        for name, text in SCREENS:
-            left.append((f" {text} ", "cursor strong" if name == self._current else "dim"))
+        left = self._screens(SCREENS)
+        if cells(left) > width:
+            # Where there is no room for all names, the digits still say how to get there.
+            left = self._screens([(name, text if name == self._current else text[:1]) for name, text in SCREENS])
+        if cells(left) > width:
+            # At least all digits, and the name of this one.
+            left = [(" ", "")]
+            for name, text in SCREENS:
+                here = name == self._current
+                left.append((f" {text if here else text.partition(' ')[0]} ", "cursor strong" if here else "dim"))
         right: list[Piece] = []
         if self.live:
             right.append((f"R {self.live} live", "live"))
@@ -37,6 +46,10 @@ class TitleLine(Drawing):
         while right and cells(left) + cells(right) > width:
             right = right[:-3] + right[-1:] if len(right) > 3 else []
         return [spread(left, right, width)]
+
+    def _screens(self, names: Sequence[tuple[str, str]]) -> list[Piece]:
+        shown = [(f" {text} ", "cursor strong" if name == self._current else "dim") for name, text in names]
+        return [(" labtui ", "title"), (" ", ""), *shown]
 
 
 class NoticeLine(Drawing):
@@ -65,9 +78,12 @@ class Footer(Drawing):
     def __init__(self) -> None:
         super().__init__()
         self.places: tuple[str, ...] = (actions.APP,)
+        self.labels: Mapping[str, str] = {}
+        """Other labels for some actions, by their ids, where they do something else just now; "" leaves one out."""
 
     def build(self, width: int, height: int) -> Sequence[Line]:
-        return [footer_line([action for action in actions.of(*self.places) if action.label], width)]
+        shown = [replace(one, label=self.labels.get(one.id, one.label)) for one in actions.of(*self.places)]
+        return [footer_line([action for action in shown if action.label], width)]
 
 
 def footer_line(shown: Sequence[Action], width: int) -> Line:

@@ -71,7 +71,10 @@ def _progress(snapshot: Snapshot, minutes: float | None, width: int) -> list[Pie
     elapsed = words.clock(snapshot.seconds)
     pieces += [(state, words.mark(status.state if status else "lost")[1]), ("  ", "")]
     pieces.append((elapsed, "strong"))
-    if snapshot.live and minutes and width >= 90:
+    left = done.seconds_left(snapshot.taken) if done is not None and snapshot.live else None
+    if left is not None:
+        pieces.append((f", about {words.clock(left)} left", "dim"))
+    elif snapshot.live and minutes and width >= 90 and (snapshot.seconds or 0.0) <= minutes * 60:
         pieces.append((f" of about {words.clock(minutes * 60)}", "dim"))
     return pieces
 

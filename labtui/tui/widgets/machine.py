@@ -14,16 +14,15 @@ from labtui.machine import throttle
 from labtui.runs.clean import clean_line
 from labtui.runs.envelope import Course
 from labtui.runs.gauges import Gauges, GpuGauges, HostGauges
+from labtui.runs.records import Document
 from labtui.runs.watch import Curve, Snapshot
-from labtui.tui import gpu_words, words
-from labtui.tui.lanes import Columns, TimeAxis, time_axis
+from labtui.tui import actions, gpu_words, words
+from labtui.tui.lanes import Columns, TimeAxis, time_axis, value_at
 from labtui.tui.lines import Line, Piece, fit
 from labtui.tui.paths import gloo_words, gpus_of_ranks, is_on_gpus
-from labtui.tui.recording import VALUE, Gauge, Recording, drawn
+from labtui.tui.recording import GONE_S, VALUE, Gauge, Recording, drawn
 from labtui.tui.widgets.pane import Pane
 
-GONE_S = 2.5
-"""A rank that is missing from the samples for longer has ended, or can't be looked at any more."""
 METRICS = 2
 """So many of the run's metrics are shown below what was measured."""
 _BUSY_GB_S = 1e-3
@@ -33,15 +32,20 @@ _BUSY_GB_S = 1e-3
 class MachinePane(Pane):
     """One GPU, or all ranks, at a time."""
 
+    places = (actions.TIME, actions.PANE, actions.LIST)
+
     def __init__(self, *, id: str | None = None, joint: str = "─") -> None:
         super().__init__(id=id, joint=joint)
         self.snapshot: Snapshot | None = None
         self._chosen: str | None = None
         self._memory: dict[str, Columns] = {}
+        self.at: float | None = None
+        """The moment that is looked at; None for the end: now, while the run is alive."""
+        self._width = 80
 
     def clear(self) -> None:
         """Forgets what was chosen, for another run."""
-        self.snapshot, self._chosen = None, None
+        self.snapshot, self._chosen, self.at = None, None, None
         self._memory.clear()
         self.redraw()
 
@@ -70,6 +74,46 @@ class MachinePane(Pane):
         self._memory.clear()
         self.redraw()
 
+    # The moment that is looked at
+
+    def step_in_time(self, by: int) -> None:
+        """So many columns later; beyond the last one it is the end again."""
+        recording = self._recording(self._width)
+        axis = recording.axis if recording is not None else None
+        room = recording.room(self._width) if recording is not None else 0
+        if axis is None or not room:
+            return
+        last = min(axis.column(axis.now, room), room - 1)
+        column = (last if self.at is None else axis.column(self.at, room)) + by
+        self.at = None if column >= last else axis.start + (max(column, 0) + 0.5) * (axis.end - axis.start) / room
+        self.redraw()
+
+    def leap_in_time(self, by: int) -> None:
+        self.step_in_time(10 * by)
+
+    def take_back(self) -> bool:
+        """esc: back to the end."""
+        was, self.at = self.at, None
+        self.redraw()
+        return was is not None
+
+    def copied(self) -> tuple[str, str]:
+        """The numbers at the moment that is looked at."""
+        recording = self._recording(self._width)
+        if recording is None:
+            return "", ""
+        told = [
+            f"{gauge.name or '..'}{' ' + gauge.whose.strip() if gauge.whose else ''} {gauge.value}"
+            for gauge in (*recording.gauges, *recording.metrics)
+        ]
+        when = self._when(recording.axis)
+        said = f"{self.title.strip()}{f' at {when}' if when else ''}: {', '.join(told)}"
+        return clean_line(said), "these numbers"
+
+    def _when(self, axis: TimeAxis | None) -> str:
+        """`0:41`, counted from the start of the run; empty at the end."""
+        return "" if self.at is None or axis is None else words.axis_time(self.at - axis.start)
+
     @property
     def title(self) -> str:  # type: ignore[override]
         gpu = self._gpu
@@ -85,6 +129,9 @@ class MachinePane(Pane):
         if snapshot is None:
             return ()
         facts: list[Piece] = []
+        if self.at is not None:
+            facts += [(f"at {self._when(_axis(snapshot))}", "live"), (" · ", "dim"), ("esc: the end", "warn")]
+            return facts
         if snapshot.gauges.t is not None and snapshot.live and snapshot.taken - snapshot.gauges.t > 2 * GONE_S:
             facts.append((f"{words.clock(snapshot.taken - snapshot.gauges.t)} old", "warn"))
         tabs = self.tabs
@@ -94,12 +141,20 @@ class MachinePane(Pane):
         return facts
 
     def shown_lines(self, width: int, height: int) -> Sequence[Line]:
-        if self.snapshot is None:
+        self._width = width
+        recording = self._recording(width)
+        if recording is None:
             return []
-        gpu = self._gpu
-        recording = gpu_recording(self.snapshot, gpu) if gpu is not None else ranks_recording(self.snapshot, width)
         lines, self._top = drawn(recording, width, height, self._top, self._memory)
         return lines
+
+    def _recording(self, width: int) -> Recording | None:
+        if self.snapshot is None:
+            return None
+        gpu = self._gpu
+        if gpu is not None:
+            return gpu_recording(self.snapshot, gpu, self.at)
+        return ranks_recording(self.snapshot, width, self.at)
 
     def body(self, width: int) -> Sequence[Line]:
         return self.shown_lines(width, 1 << 10)
@@ -140,19 +195,20 @@ def gpu_title(snapshot: Snapshot, gpu: GpuGauges) -> str:
     return fit(shown, min(len(shown), 44))
 
 
-def gpu_recording(snapshot: Snapshot, gpu: GpuGauges) -> Recording:
-    """One GPU: what was measured, when it was held back, and the run's metrics."""
+def gpu_recording(snapshot: Snapshot, gpu: GpuGauges, at: float | None = None) -> Recording:
+    """One GPU: what was measured, when it was held back, and the run's metrics; values are those `at` a moment."""
     held = gpu.held
     reasons = dict.fromkeys(reason for stretch in held for reason in throttle.held_back(stretch.reasons or ()))
     told = any(stretch.reasons is not None for stretch in held)
     return Recording(
         axis=_axis(snapshot),
-        gauges=_gpu_gauges(gpu),
-        metrics=_metrics(snapshot.curves),
+        gauges=_gpu_gauges(gpu, at),
+        metrics=_metrics(snapshot.curves, at),
         held=held,
         reasons=tuple(reasons) or (("",) if told else ()),
         remarks=gpu_words.remarks(gpu),
         marks_at=_CLOCKS_AT,
+        at=at,
     )
 
 
@@ -160,13 +216,13 @@ _CLOCKS_AT = 2
 """Utilization and clocks, and then at once why those are held back."""
 
 
-def _gpu_gauges(gpu: GpuGauges) -> list[Gauge]:
+def _gpu_gauges(gpu: GpuGauges, at: float | None) -> list[Gauge]:
     """What the GPU ever told, the most telling first."""
-    now = gpu.latest
+    now = _then(gpu.latest, gpu.courses, at)
     memory, power = number(now.get("mem_total")), number(now.get("power_limit_w"))
     gauges = (
         _gauge(gpu, "util %", "util", words.percent(now.get("util")), 100.0),
-        _clocks(gpu),
+        _clocks(gpu, now),
         _gauge(gpu, "power W", "power_w", gpu_words.pair(now, "power_w", "power_limit_w", gpu_words.plain), power),
         _gauge(gpu, "temp °C", "temp_c", gpu_words.plain(now.get("temp_c")), 100.0, bottom=20.0),
         _gauge(gpu, "memory GiB", "mem_used", gpu_words.pair(now, "mem_used", "mem_total", gpu_words.gib), memory),
@@ -190,10 +246,15 @@ def _gauge(
     return Gauge(name, value, course, bottom, top or _round_out(_highest(course)), value_role=role, key=field)
 
 
-def _clocks(gpu: GpuGauges) -> Gauge | None:
+def _then(latest: Document, courses: Mapping[str, Course], at: float | None) -> Document:
+    """The sample with the values that held at a moment, where they were kept."""
+    return latest if at is None else {**latest, **{name: value_at(course, at) for name, course in courses.items()}}
+
+
+def _clocks(gpu: GpuGauges, now: Document) -> Gauge | None:
     """What counts is how far clocks come down under load: those of an idle GPU lie at the bottom."""
     highest = _highest(gpu.courses.get("sm_mhz"))
-    return _gauge(gpu, "SM MHz", "sm_mhz", gpu_words.plain(gpu.latest.get("sm_mhz")), highest, bottom=0.75 * highest)
+    return _gauge(gpu, "SM MHz", "sm_mhz", gpu_words.plain(now.get("sm_mhz")), highest, bottom=0.75 * highest)
 
 
 def _highest(course: Course | None) -> float:
@@ -206,7 +267,7 @@ def _round_out(highest: float) -> float:
     return scale.high if scale is not None else 1.0
 
 
-def _metrics(curves: Sequence[Curve]) -> list[Gauge]:
+def _metrics(curves: Sequence[Curve], at: float | None) -> list[Gauge]:
     """The run's first metrics over time, of the lowest rank that reports each."""
     chosen: dict[str, Curve] = {}
     for curve in curves:
@@ -216,7 +277,8 @@ def _metrics(curves: Sequence[Curve]) -> list[Gauge]:
     for name, curve in list(chosen.items())[:METRICS]:
         bounds = curve.timed.bounds if curve.timed is not None else None
         scale = charts.fit([bounds.low, bounds.high], round_out=True) if bounds is not None else None
-        value = words.UNKNOWN if curve.latest is None else charts.label(float(f"{curve.latest:.4g}"))
+        latest = curve.latest if at is None else value_at(curve.timed, at)
+        value = words.UNKNOWN if latest is None else charts.label(float(f"{latest:.4g}"))
         unit = f" {curve.unit}" if curve.unit and len(value) + 1 + len(curve.unit) <= VALUE else ""
         low, high = (scale.low, scale.high) if scale is not None else (0.0, 1.0)
         # Of several curves of one name the first is shown, and it is said which.
@@ -229,7 +291,7 @@ def _metrics(curves: Sequence[Curve]) -> list[Gauge]:
 # The ranks ------------------------------------------------------------------------------------------------------------
 
 
-def ranks_recording(snapshot: Snapshot, width: int) -> Recording:
+def ranks_recording(snapshot: Snapshot, width: int, at: float | None = None) -> Recording:
     """Each rank's CPU and memory, the host's CPU, its interfaces, and the run's metrics."""
     gauges, status = snapshot.gauges, snapshot.status
     pids = {process.rank: process.pid for process in status.ranks if process.rank is not None} if status else {}
@@ -260,24 +322,27 @@ def ranks_recording(snapshot: Snapshot, width: int) -> Recording:
                 pid = rank.latest.get("pid") if rank is not None else pids.get(number_)
                 whose = f"{f'pid {words.UNKNOWN if pid is None else clean_line(str(pid))}':>12.12}{whose}"
             gone = rank is not None and snapshot.live and (gauges.t or 0.0) - rank.t > GONE_S
-            value = "gone" if gone else write(rank.latest.get(field)) if rank is not None else words.UNKNOWN
+            gone = gone and at is None
+            latest = _then(rank.latest, rank.courses, at) if rank is not None else {}
+            value = "gone" if gone else write(latest.get(field))
             course = rank.courses.get(field) if rank is not None else None
             role = "dim" if gone else "strong"
             name = title if place == 0 else ""
             found.append(Gauge(name, value, course, 0.0, top, value_role=role, whose=whose, key=f"{field} {number_}"))
     for host in gauges.hosts:
-        found += _host_gauges(host, several=len(gauges.hosts) > 1)
+        found += _host_gauges(host, at, several=len(gauges.hosts) > 1)
     return Recording(
         axis=_axis(snapshot),
         gauges=found,
-        metrics=_metrics(snapshot.curves),
+        metrics=_metrics(snapshot.curves, at),
         remarks=remarks,
         names=24 if wide else 11,
+        at=at,
     )
 
 
-def _host_gauges(host: HostGauges, *, several: bool) -> list[Gauge]:
-    latest, courses = host.latest, host.courses
+def _host_gauges(host: HostGauges, at: float | None, *, several: bool) -> list[Gauge]:
+    latest, courses = _then(host.latest, host.courses, at), host.courses
     found = []
     if "cpu" in courses:
         name = f"CPU % {host.host if several else 'host'}"
@@ -292,6 +357,7 @@ def _host_gauges(host: HostGauges, *, several: bool) -> list[Gauge]:
             continue
         rates = net.get(interface) if isinstance(net, dict) else None
         now = rates.get(way) if isinstance(rates, Mapping) else None
+        now = now if at is None else latest.get(name)
         shown = "lo GB/s" if interface == "lo" else f"{way} {interface}"
         key = f"{name} {host.host}"
         found.append(Gauge(shown, _traffic(now), course, 0.0, _round_out(highest), key=key))

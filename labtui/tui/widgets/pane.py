@@ -20,6 +20,10 @@ class Pane(Drawing, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings(actions.LIST)]
 
     title = ""
+    behind = ""
+    """What stands behind the title, where there is room."""
+    places: tuple[str, ...] = (actions.LIST,)
+    """Whose actions `?` shows first while the pane is in focus."""
 
     def __init__(self, *, id: str | None = None, joint: str = RULE) -> None:
         super().__init__(id=id)
@@ -48,9 +52,10 @@ class Pane(Drawing, can_focus=True):
 
     def build(self, width: int, height: int) -> Sequence[Line]:
         inner = max(width - (3 if self.beside else 2), 0)
+        joint = self.joint if self.beside else RULE
         head = heading(
-            self.title, width, facts=self.facts(), focused=self.has_focus, joint=self.joint if self.beside else RULE
-        )
+            self.title, width, facts=self.facts(), focused=self.has_focus, joint=joint, behind=self.behind
+        )  # fmt: skip
         margin: Piece = (f"{UPRIGHT} ", "rule") if self.beside else (" ", "")
         below = [crop((margin, *line), width) for line in self.shown_lines(inner, height - 1)]
         below += [crop((margin,), width)] * (height - 1 - len(below))
@@ -68,6 +73,16 @@ class Pane(Drawing, can_focus=True):
         return max(self.size.height - 1, 1)
 
     # What can be done with it
+
+    def copied(self) -> tuple[str, str]:
+        """What `y` copies: a text, and what it is in words. Here the lines that are in sight."""
+        width = max(self.size.width - 2, 1)
+        lines = ["".join(text for text, _ in line).rstrip() for line in self.shown_lines(width, self.rows)]
+        return "\n".join(lines), "what is in sight"
+
+    def take_back(self) -> bool:
+        """esc: takes back what was done last in the pane; False where there is nothing."""
+        return False
 
     def action_move(self, lines: int) -> None:
         self.scroll_rows(lines)
@@ -95,10 +110,10 @@ class Pane(Drawing, can_focus=True):
         self.scroll_rows(-3)
 
     def on_focus(self) -> None:
-        self.redraw()
+        self.call_next(self.redraw)  # by then it knows that it has the focus
 
     def on_blur(self) -> None:
-        self.redraw()
+        self.call_next(self.redraw)
 
 
 class Choice(Pane):

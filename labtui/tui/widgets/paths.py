@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.cells import cell_len
 
 from labtui.runs.watch import Snapshot
-from labtui.tui import words
+from labtui.tui import actions, words
 from labtui.tui.gpu_words import rate
 from labtui.tui.lines import Line, Piece, crop, fit, wrap
 from labtui.tui.paths import Pair, Paths, gloo_words, is_on_gpus, paths, short
@@ -21,6 +21,8 @@ SELF, NO_LINK = "·", "-"
 
 class PathsPane(Pane):
     """One matrix at a time; turned like a chart."""
+
+    places = (actions.PANE, actions.LIST)
 
     def __init__(self, *, id: str | None = None, joint: str = "─") -> None:
         super().__init__(id=id, joint=joint)
