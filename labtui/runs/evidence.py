@@ -56,7 +56,7 @@ def gather(
 
 
 def _stopped_at(folder: RunFolder) -> str:
-    """How far the first rank came that did not come to its end, "rank 0 at 3 of 12"; empty where all did, or none said."""
+    """How far the first rank came that did not come to its end, "rank 0 at 3 of 12"; empty where none tells."""
     tail, last = EventTail(folder), dict[int, Document]()
     while True:
         last.update((event["rank"], event) for event in tail.poll() if event["kind"] == "progress")
