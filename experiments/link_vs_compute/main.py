@@ -65,7 +65,7 @@ def fastest_product(me, name, settings):
         tflops = 2 * size**3 / times.median / 1e12  # of the slowest rank: in a step all wait for it
         if me.rank == 0:
             report.result("tflops", tflops, "TFLOP/s", dtype=name, size=size)
-            print(f"{name:>8} [{size}, {size}] x [{size}, {size}]: {times.median * 1e3:9.3f} ms {tflops:9.3f} TFLOP/s")
+            print(f"{name:>8} [{size}, {size}] x [{size}, {size}]: {times.median * 1e3:9.3f} ms {tflops:9.4g} TFLOP/s")
         in_vain = in_vain + 1 if tflops < GAIN * best else 0
         best, size = max(best, tflops), size * 2
     card = peak.published(me.device)
@@ -130,7 +130,7 @@ def report_balance(me, best, beta):
     for dtype, tflops in best.items():
         ratio = flops.flops_per_byte(tflops, beta)
         report.result("flops_per_byte", ratio, "FLOP/B", dtype=dtype)
-        print(f"{ratio:9.0f} FLOP/B  here, {dtype}: {tflops:.3f} TFLOP/s over {beta:.3f} GB/s")
+        print(f"{ratio:9.0f} FLOP/B  here, {dtype}: {tflops:.4g} TFLOP/s over {beta:.3f} GB/s")
         # Gradients in float32, as DDP has them. The size of the model does not matter: more of it is more of both.
         tokens = flops.tokens_to_hide(ratio, me.world_size, element=4)
         report.result("tokens_to_hide", tokens, "tokens", dtype=dtype)

@@ -18,7 +18,7 @@ from typing import Any
 from labtui.runs.json_text import MOST_IN_FILE, parse
 from labtui.runs.records import QUEUED, Labels, RecordError, Request, Status
 
-LARGEST_RECORD = 8 << 20
+LARGEST_RECORD = 4 << 20
 """Bytes; a larger file is none that we wrote."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9_.-]+-[0-9a-f]{4}")
 

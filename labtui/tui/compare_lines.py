@@ -157,7 +157,7 @@ def _ratio(row: Row, place: int) -> Piece:
         return (fit(f"{ratio:.2f} ~", _RATIO), "dim")
     if abs(ratio - 1) <= EQUAL:
         return (fit(f"{ratio:.2f} =", _RATIO), "dim")
-    text = f"{ratio:.2f}" if 0.01 <= abs(ratio) < 1000 else f"{ratio:.1e}"
+    text = f"{ratio:.2f}" if ratio == 0 or 0.01 <= abs(ratio) < 1000 else f"{ratio:.1e}"
     return (fit(f"{text} {'▲' if ratio > 1 else '▼'}", _RATIO), "accent")
 
 

@@ -249,7 +249,7 @@ def _expect(lesson: Lesson, part: Expect, width: int) -> list[Line]:
 
 def _verdict(letters: str, role: str, phrase: str, which: str, width: int) -> list[Line]:
     head: list[Span] = [(letters.strip(), role), (" Verdict", "strong"), (f" on {which}", "dim")]
-    return flow([*head, (f": {phrase}", role)] if phrase else head, width)
+    return [*flow(head, width), *(plain(phrase, width, role) if phrase else ())]
 
 
 def _range(low: Known | Missing | None, high: Known | Missing | None, unit: str) -> str:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,6 +132,7 @@ def test_four_processes_send_bfloat16(own_folders):
 
 
 @needs_torch
+@pytest.mark.slow
 def test_on_a_link_of_known_rate_predictions_come_true():
     try:
         link.find(1e9, 2)
@@ -174,7 +176,20 @@ def test_one_bucket_and_autocast_with_a_profile():
 
 
 @needs_torch
-def test_one_process_is_no_way_for_two():
+def test_one_process_is_no_way_for_two(capsys):
+    found = importlib.util.spec_from_file_location("ddp_compare", FOLDER / "main.py")
+    main = importlib.util.module_from_spec(found)
+    found.loader.exec_module(main)
+    with pytest.raises(SystemExit) as leaving:
+        main.refuse_what_cant_be(SimpleNamespace(world_size=2), SimpleNamespace(way="one"), models.SIZES["tiny"])
+    assert leaving.value.code == 2
+    sentence = "way=one is one process, not 2: leave the number of processes to the variant, or say 1"
+    assert capsys.readouterr().err.splitlines() == [sentence]
+
+
+@needs_torch
+@pytest.mark.slow
+def test_what_is_refused_on_two_ranks_is_no_traceback():
     done = bare(2, "way=one")
     assert done.returncode != 0
     assert done.stderr.count("way=one is one process, not 2: leave the number of processes to the variant") >= 1

@@ -105,7 +105,7 @@ def predictions(document: dict[str, Any]) -> dict[str, tuple[float, float]]:
 @needs_torch
 @pytest.mark.parametrize(
     ("way", "ranks", "fewer", "gathers"),
-    [("reshard_to", 4, 2, 9), pytest.param("reshard", 2, 1, 9, marks=pytest.mark.slow)],
+    [("reshard", 2, 1, 9), pytest.param("reshard_to", 4, 2, 9, marks=pytest.mark.slow)],
 )
 def test_beside_ddp(way, ranks, fewer, gathers):
     document = run("--variant", way, "--nproc", str(ranks), **SMALL)
@@ -153,14 +153,14 @@ def test_beside_ddp(way, ranks, fewer, gathers):
 
 @needs_torch
 def test_each_check_fails_where_something_is_broken(tmp_path):
-    """One mistake after the other on two ranks; in the end a checkpoint is cut short, and refused."""
+    """One mistake after the other on four ranks; in the end a checkpoint is cut short, and refused."""
     common = "rounds=3 micro_batch=1"
     said, done = in_turn(
-        tmp_path, 2,
+        tmp_path, 4,
         f"mistake=local_norm checkpoint=false {common}",
         f"mistake=same_data checkpoint=false {common}",
         f"mistake=one_unit checkpoint=false beside=false {common}",
-        f"mistake=weights_only {common}",
+        f"way=reshard_to mistake=weights_only {common}",
         f"mistake=short_shard beside=false {common}",
     )  # fmt: skip
     local_norm, same_data, one_unit, weights_only, short_shard = said.values()
@@ -171,24 +171,11 @@ def test_each_check_fails_where_something_is_broken(tmp_path):
     assert failed(same_data) == SAME
     assert failed(one_unit) == {"all_gather calls", "all_gather bytes", "reduce_scatter calls"}
     assert failed(weights_only) == RESUMED
-    assert passed(weights_only) == SAME | TRAFFIC  # all that a checkpoint has no part in is right on two ranks
+    assert passed(weights_only) == SAME | TRAFFIC  # all that a checkpoint has no part in is right on four ranks
 
     assert done.returncode != 0
     assert re.search(r"can't be loaded whole: \S+/__1_0\.distcp was cut short, [\d,]+ bytes of ", done.stderr)
     assert passed(short_shard) == TRAFFIC and not failed(short_shard)
-
-
-@needs_torch
-def test_what_needs_more_memory_than_there_is_is_refused_part_by_part():
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "main.py"), "size=1b", "micro_batch=4096"],
-        env={**os.environ, "LABTUI_DEVICE": "cpu"}, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("way=reshard size=1b micro_batch=4096 (parameters 4.84, gradients 4.84, optimizer 9.69, ")
-    assert "and ddp beside it: parameters 4.84, " in last
-    assert re.search(r"beside=false leaves that out\): needs [\d.]+ GB per rank, [\d.]+ GB are free$", last)
 
 
 def settings(**changed: object) -> SimpleNamespace:
@@ -219,6 +206,24 @@ def test_what_cant_be_gets_a_sentence(changed, sentence, capsys):
     assert leaving.value.code == 2
     said = capsys.readouterr().err
     assert sentence in said and len(said.splitlines()) == 1
+
+
+@needs_torch
+def test_what_needs_more_memory_than_there_is_is_refused_part_by_part(capsys):
+    import torch
+
+    from labtui.bench import fsdp_limits
+
+    me = SimpleNamespace(world_size=1, rank=0, device=torch.device("cpu"), largest=lambda value: value)
+    with pytest.raises(SystemExit) as leaving:
+        fsdp_limits.refuse_what_cant_be(
+            me, settings(size="1b", micro_batch=4096, checkpoint=False), models.SIZES["1b"]
+        )
+    assert leaving.value.code == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("way=reshard size=1b micro_batch=4096 (parameters 4.84, gradients 4.84, optimizer 9.69, ")
+    assert "and ddp beside it: parameters 4.84, " in said
+    assert re.search(r"beside=false leaves that out\): needs [\d.]+ GB per rank, [\d.]+ GB are free$", said)
 
 
 @needs_torch

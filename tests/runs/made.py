@@ -62,7 +62,7 @@ def make_run(own_folders: Path) -> MakeRun:
             python="/usr/bin/python3",
             host=os.uname().nodename,
             user="ann",
-            uid=1000,
+            uid=os.getuid(),
             created=at,
             nproc=2,
             device="cpu",

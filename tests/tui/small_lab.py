@@ -56,7 +56,7 @@ def made_run(
         inside.mkdir(parents=True)
     request = Request(
         id=folder.id, experiment="lab_test", command=("torchrun",), python="python", host=os.uname().nodename,
-        user="ann", uid=1000, created=created, nproc=ranks_, device=device, expect_failure=("meant to fail",),
+        user="ann", uid=os.getuid(), created=created, nproc=ranks_, device=device, expect_failure=("meant to fail",),
     )  # fmt: skip
     write_json(folder.request_file, request.document())
     stat = process.read_stat(os.getpid())

@@ -174,9 +174,9 @@ def test_a_guess_may_carry_its_unit(text: str, unit: str, number: float | None) 
 
 def test_a_verdict_has_number_range_and_reason() -> None:
     text = one(EXPECT, base=look())
-    assert "▎ ok Verdict on busbw (size 4): as expected\n▎ measured 11.2 GB/s\n▎ expected 9 GB/s to 20 GB/s" in text
+    assert "▎ ok Verdict on busbw (size 4)\n▎ as expected\n▎ measured 11.2 GB/s\n▎ expected 9 GB/s to 20 GB/s" in text
     assert "at least 0.6 x link.ceiling (the shaped link's rate)" in text and "Fine it is." in text
-    assert "lo Verdict on busbw (size 4): less than expected" in one(EXPECT, base=look(compared(busbw=3.0)))
+    assert "lo Verdict on busbw (size 4)\n▎ less than expected" in one(EXPECT, base=look(compared(busbw=3.0)))
     high = one(EXPECT, base=look(compared(busbw=30.0)))
     assert "hi Verdict" in high and "more than expected" in high
 

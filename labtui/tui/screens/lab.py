@@ -270,7 +270,7 @@ class LabScreen(Framed):
         other = self.experiments if self._in_guide else self.guide
         for widget in (self.experiments, self.query_one("#guide-side")):
             widget.display = True
-        other.focus()
+        self.set_focus(other)  # at once: Widget.focus would let the next keys go to the old pane
 
     def action_previous_pane(self) -> None:
         self.action_next_pane(-1)
