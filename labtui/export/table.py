@@ -15,20 +15,24 @@ from typing import Any
 from labtui.export.events import EventReader, telemetry
 from labtui.runs.clean import clean_line, strict
 from labtui.runs.folder import RunFolder
+from labtui.runs.records import RecordError
 
 NUMBERS = ("metric", "result", "check", "prediction")
 """Kinds of events that carry a number."""
 _COLUMNS = ("run", "kind", "t", "rank", "step", "name", "value", "unit", "predicted", "bound", "passed", "expected")
 _BOUNDS = (("at_most", "<="), ("at_least", ">="), ("equal", "=="))
+MOST_COLUMNS = 256
+"""Labels, or fields of telemetry, in one table. Each row has a cell for each."""
 _SAMPLE = ("run", "t", "host", "of", "number")
 
 
 def events(folders: Sequence[RunFolder]) -> Iterator[str]:
     """Lines of a table of all metrics, results, checks and predictions of these runs; labels have a column each.
 
-    `value` is what was measured (of a prediction, too), `predicted` what theory said.
+    `value` is what was measured (of a prediction, too), `predicted` what theory said. Raises RecordError where
+    they are too many.
     """
-    labels = sorted({name for folder in folders for event in _numbers(folder) for name in _labels(event)})
+    labels = _columns("labels", (name for folder in folders for event in _numbers(folder) for name in _labels(event)))
     yield _line([*_COLUMNS, *(f"label.{name}" for name in labels)])
     for folder in folders:
         for event in _numbers(folder):
@@ -48,12 +52,24 @@ def events(folders: Sequence[RunFolder]) -> Iterator[str]:
 
 
 def samples(folders: Sequence[RunFolder]) -> Iterator[str]:
-    """Lines of a table of telemetry: a row for each GPU, rank and host in each sample, a column for each field."""
-    fields = sorted({name for folder in folders for row in _samples(folder) for name in row[1]})
+    """Lines of a table of telemetry: a row for each GPU, rank and host in each sample, a column for each field.
+
+    Raises RecordError where they are too many.
+    """
+    fields = _columns("fields", (name for folder in folders for row in _samples(folder) for name in row[1]))
     yield _line([*_SAMPLE, *fields])
     for folder in folders:
         for place, values in _samples(folder):
             yield _line([folder.id, *place, *(values.get(name) for name in fields)])
+
+
+def _columns(what: str, names: Iterable[str]) -> list[str]:
+    found: set[str] = set()
+    for name in names:
+        found.add(name)
+        if len(found) > MOST_COLUMNS:
+            raise RecordError(f"more than {MOST_COLUMNS} different {what} make no table: --format json holds them all")
+    return sorted(found)
 
 
 def _numbers(folder: RunFolder) -> Iterator[dict[str, Any]]:

@@ -23,6 +23,10 @@ _GPU = {
 _RANK = {"cpu": "CPU, %", "rss": "memory, B", "gpu_mem": "GPU memory, B"}
 _HOST = {"cpu": "CPU, %", "mem_available": "memory available, B", "shm_used": "/dev/shm used, B"}
 
+MOST_LINES = 1024
+"""Lanes, and curves, that are told apart; a viewer shows far fewer."""
+_REST = "further ones"
+
 Points = dict[tuple[str, str], list[tuple[float, float | None]]]
 
 
@@ -37,8 +41,9 @@ def text(folder: RunFolder) -> str:
         if event["kind"] == "span":
             start, end = number(event.get("start")), number(event.get("end"))
             if start is not None and end is not None and end >= start:
-                lane = clean_line(str(event.get("lane")))
-                spans.setdefault((event["rank"], lane), []).append((clean_line(str(event.get("name"))), start, end))
+                lane = (event["rank"], clean_line(str(event.get("lane"))))
+                key = lane if lane in spans or len(spans) < MOST_LINES else (event["rank"], _REST)
+                spans.setdefault(key, []).append((clean_line(str(event.get("name"))), start, end))
         elif event["kind"] == "metric":
             name = " ".join(map(str, (event.get("name"), *_labels(event).values())))
             _add(points, f"rank {event['rank']}", name, event.get("t"), event.get("value"))
@@ -77,7 +82,9 @@ def _add_sample(points: Points, host: str, sample: Mapping[str, Any]) -> None:
 def _add(points: Points, process: str, name: str, t: Any, value: Any) -> None:
     at, measured = number(t), number(value)
     if at is not None and measured is not None:
-        points.setdefault((process, clean_line(name)), []).append((at, measured))
+        key = (process, clean_line(name))
+        if key in points or len(points) < MOST_LINES:
+            points.setdefault(key, []).append((at, measured))
 
 
 def _labels(event: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,6 +20,8 @@ from labtui.runs.tail import EventTail
 from labtui.runs.verdict import mark_expected
 
 MOST_RESULTS = 2000
+MOST_BYTES = 2 << 20
+"""Of checks, predictions and results together, as JSON: a status.json of more than LARGEST_RECORD could not be read."""
 RESERVE_BYTES = 64 << 10
 """Kept in the folder while a run lives, for the last word where the disk is full by then."""
 
@@ -30,13 +32,20 @@ _MAY_COME_BACK = (errno.EROFS, errno.EIO, errno.ESTALE)
 
 
 def gather(folder: RunFolder, status: Status, expect_failure: tuple[str, ...]) -> Status:
-    """The status with all that the ranks reported: counts, checks, predictions, results."""
+    """The status with all that the ranks reported: counts, checks, predictions, results.
+
+    Of these the first MOST_RESULTS each, and MOST_BYTES in all; the event files hold the rest.
+    """
     tail = EventTail(folder)
+    room = MOST_BYTES
     kept: dict[str, list[Document]] = {"check": [], "prediction": [], "result": []}
     while True:
         for event in tail.poll():
             if event["kind"] in kept and len(kept[event["kind"]]) < MOST_RESULTS:
-                kept[event["kind"]].append(event)
+                size = len(json.dumps(event))
+                if size <= room:
+                    room -= size
+                    kept[event["kind"]].append(event)
         if not tail.behind:
             break
     counts = {f"rank{rank}": count for rank, count in sorted(tail.counts.items())}

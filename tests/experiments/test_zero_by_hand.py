@@ -45,13 +45,6 @@ def run(*arguments: str, **parameters: object) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], env={**os.environ, "OMP_NUM_THREADS": "1", "LABTUI_DEVICE": "cpu"},
-        capture_output=True, text=True, timeout=110, check=False,
-    )  # fmt: skip
-
-
 def value(document: dict[str, Any], name: str, **labels: object) -> Any:
     (found,) = [
         result["value"] for result in document["results"] if result["name"] == name and result["labels"] == labels
@@ -131,17 +124,6 @@ def test_four_stages_are_one_training_and_hold_and_send_ever_other_amounts(own_f
     )
 
 
-@needs_torch
-def test_four_processes_cut_what_four_does_not_divide(own_folders):
-    document = run("--nproc", "4", "--timeout", "100", layers=2, width=33, batch_per_rank=5, rounds=1)
-    proved(document)
-    held_and_sent_as_theory_says(document, 4, 2 * (33 * 33 + 33) + 34, 2 * 1124 + 36)
-    lines = (own_folders / document["id"] / "events" / "rank0.jsonl").read_text().splitlines()
-    notes = [event["text"] for event in map(json.loads, lines) if event["kind"] == "note"]
-    assert any("zeros fill its 2,278 parameters up to 2,284" in note for note in notes)
-    assert any("gloo does a reduce-scatter as an all-reduce" in note for note in notes)
-
-
 DRIVER = f"""\
 import importlib.util, json, sys
 from labtui.bench import group, report
@@ -158,51 +140,71 @@ group.run(each)
 """
 
 
-def in_turn(folder: Path, runs: dict[str, list[str]], *launcher: str) -> tuple[subprocess.CompletedProcess[str], Any]:
-    """Several runs in one start, which takes longer than they do; and what rank 0 said in each."""
+def in_turn(
+    folder: Path, runs: dict[str, list[str]], *launcher: str
+) -> tuple[subprocess.CompletedProcess[str], dict[str, dict[str, Any]]]:
+    """Several runs in one start, which takes longer than they do; and what rank 0 reported in each."""
     driver = folder / "driver.py"
     driver.write_text(DRIVER)
-    done = bare(*launcher, str(driver), json.dumps(runs))
-    of_rank_0 = "\n".join(line for line in done.stdout.splitlines() if line.startswith("[rank 0]"))
-    parts = re.split(r"\[rank 0\] note: run (\w+)\n?", of_rank_0)[1:]
-    assert parts[::2] == list(runs), done.stderr
-    return done, dict(zip(parts[::2], parts[1::2], strict=True))
+    done = subprocess.run(
+        [sys.executable, *launcher, str(driver), json.dumps(runs)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "LABTUI_DEVICE": "cpu", "LABTUI_RUN_DIR": str(folder)},
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    told: dict[str, dict[str, Any]] = {}
+    for event in map(json.loads, (folder / "events" / "rank0.jsonl").read_text().splitlines()):
+        if event["kind"] == "note" and event["text"].startswith("run "):
+            document = told[event["text"][4:]] = {"checks": [], "results": [], "predictions": [], "notes": []}
+        elif f"{event['kind']}s" in ("checks", "results", "predictions"):
+            document[f"{event['kind']}s"].append(event)
+        elif event["kind"] == "note":
+            document["notes"].append(event["text"])
+    assert list(told) == list(runs), done.stderr
+    return done, told
 
 
 @needs_torch
-def test_each_mistake_fails_exactly_the_checks_that_are_named(experiment, tmp_path):
-    runs = {
+def test_four_processes_cut_what_four_does_not_divide_and_each_mistake_fails_the_checks_that_are_named(
+    experiment, tmp_path
+):
+    mistakes = {
         name: ["layers=2", "width=64", "rounds=1"]
         + [f"{key}={json.dumps(value)}" for key, value in experiment.variant(name).parameters.items()]
         for name in ("sum", "stale", "keep", "float64")
     }
-    done, said = in_turn(tmp_path, runs, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    odd = {"odd": ["layers=2", "width=33", "batch_per_rank=5", "rounds=1"]}
+    done, told = in_turn(tmp_path, odd | mistakes, "-m", "torch.distributed.run", "--nproc-per-node", "4")
     assert done.returncode == 0, done.stderr
-    for name, text in said.items():
-        assert re.findall(r"check (?:passed|FAILED): ([^:]*):", text) == ALL_CHECKS
-        failed = re.findall(r"check FAILED: ([^:]*):", text)
+
+    proved(told["odd"])
+    held_and_sent_as_theory_says(told["odd"], 4, 2 * (33 * 33 + 33) + 34, 2 * 1124 + 36)
+    assert any("zeros fill its 2,278 parameters up to 2,284" in note for note in told["odd"]["notes"])
+    assert any("gloo does a reduce-scatter as an all-reduce" in note for note in told["odd"]["notes"])
+
+    for name in mistakes:
+        checks = told[name]["checks"]
+        assert [check["name"] for check in checks] == ALL_CHECKS
+        failed = [check["name"] for check in checks if not check["passed"]]
         assert failed == list(experiment.variant(name).expect_failure), name
     # A factor N in the gradients hardly shows in the loss, AdamW being what it is.
-    wrong, right = (re.findall(r"result loss = (\S+)  \[way=ddp\]", said[name])[0] for name in ("sum", "stale"))
-    assert float(wrong) == pytest.approx(float(right), rel=0.01)
+    wrong, right = (value(told[name], "loss", way="ddp") for name in ("sum", "stale"))
+    assert wrong == pytest.approx(right, rel=0.01)
     # Whole gradients that nobody names any more are found all the same.
     count = 2 * (64 * 64 + 64) + 65
-    assert f"bytes_held = {4 * (count + 1)} B  [way=zero2, kind=other]" in said["keep"]
-    assert re.search(r"weights equal one process's \(zero3\): \S+, at most 1e-12", said["float64"])
+    assert value(told["keep"], "bytes_held", way="zero2", kind="other") == 4 * (count + 3)
+    assert {check["at_most"] for check in told["float64"]["checks"] if "one process's" in check["name"]} == {1e-12}
 
 
 @needs_torch
 def test_one_process_cuts_nothing_and_says_so_and_what_does_not_fit_is_refused_before_it_is_taken(tmp_path):
-    done, said = in_turn(
+    done, told = in_turn(
         tmp_path, {"small": ["layers=1", "width=16", "rounds=1"], "huge": ["layers=24", "width=32768"]}
     )
-    assert re.findall(r"check passed: ([^:]*):", said["small"]) == ALL_CHECKS
-    assert "FAILED" not in done.stdout
-    assert (
-        "note: one process has nobody to share with: nothing is cut, and all four stages hold the same" in done.stdout
-    )
-    assert re.findall(r"result state_held = (\d+) B", done.stdout) == [str(16 * (16 * 16 + 16 + 17))] * 4
-    assert "bytes sent per rank and step (zero3): predicted 0 B, measured 0 B" in done.stdout
+    small = told["small"]
+    proved(small)
+    assert "one process has nobody to share with: nothing is cut, and all four stages hold the same" in small["notes"]
+    assert {value(small, "state_held", way=stage) for stage in STAGES} == {16 * (16 * 16 + 16 + 17)}
+    assert predictions(small)["bytes sent per rank and step (zero3)"] == (0, 0)
     assert done.returncode == 2
     assert re.fullmatch(
         r"layers=24 and width=32768, at all four stages side by side: needs [\d.]+ GB per rank, [\d.]+ GB are free",
