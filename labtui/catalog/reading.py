@@ -25,7 +25,7 @@ LARGEST_INT = 2**63 - 1
 
 
 _LONG_KEY = r"""(?<![A-Za-z0-9_."'-])(?:(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){100}"""
-"""A dotted key of a hundred parts: tomllib's time grows with their square, and a megabyte of them would take an hour."""
+"""A dotted key of a hundred parts: tomllib's time grows with their square; a megabyte of them would take an hour."""
 
 
 class CatalogError(ValueError):

@@ -216,9 +216,7 @@ def test_what_needs_more_memory_than_there_is_is_refused_part_by_part(capsys):
 
     me = SimpleNamespace(world_size=1, rank=0, device=torch.device("cpu"), largest=lambda value: value)
     with pytest.raises(SystemExit) as leaving:
-        fsdp_limits.refuse_what_cant_be(
-            me, settings(size="1b", micro_batch=4096, checkpoint=False), models.SIZES["1b"]
-        )
+        fsdp_limits.refuse_what_cant_be(me, settings(size="1b", micro_batch=4096, checkpoint=False), models.SIZES["1b"])
     assert leaving.value.code == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("way=reshard size=1b micro_batch=4096 (parameters 4.84, gradients 4.84, optimizer 9.69, ")

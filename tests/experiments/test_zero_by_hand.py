@@ -152,6 +152,7 @@ def in_turn(
         capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip
     told: dict[str, dict[str, Any]] = {}
+    document: dict[str, Any] = {"notes": []}  # of what is said before the first
     for event in map(json.loads, (folder / "events" / "rank0.jsonl").read_text().splitlines()):
         if event["kind"] == "note" and event["text"].startswith("run "):
             document = told[event["text"][4:]] = {"checks": [], "results": [], "predictions": [], "notes": []}

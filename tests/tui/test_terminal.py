@@ -204,6 +204,7 @@ def test_the_first_start_shows_its_page_once(terminal: type[Terminal]) -> None:
     app.press(b"q")
     assert app.end() == 0 and welcome.marker().exists()
 
+
 def test_the_title_and_the_bell_say_that_a_run_has_ended(terminal: type[Terminal], own_folders: Path) -> None:
     folder = made_run(own_folders, "running")
     app = terminal("attach", folder.id)
