@@ -1,171 +1,133 @@
-"""What the terminal UI costs while a run goes on: CPU and bytes sent, at 160 x 45, with four GPUs and two curves.
+"""What the terminal UI costs while a run goes on: CPU of UI and sampler, and bytes sent to a terminal of 160 x 45.
 
-    .venv/bin/python benchmarks/tui_live.py [SECONDS]
+    .venv/bin/python benchmarks/tui_live.py [--seconds 15] [--rounds 2] [--nvitop PATH]
 
-Makes the folder of a run that began half an hour ago and goes on: each second a line of telemetry, eight events and a
-line of a log. labtui looks at it in a pty; its CPU time is that of all its threads (/proc/PID/task/*/schedstat, for
-the 10 ms ticks of /proc/PID/stat are too coarse). Target: at most 3 % of a core on the Run screen.
+A real run with four series, log lines and 8 fake GPUs, all at 2 Hz (see live_run). The UI looks at it twice a second
+here; one that looks once a second, as it does by itself, is measured beside it. `--nvitop` names an nvitop (from
+`pip install nvitop` in an environment of its own), which then watches the same GPUs with `--interval 0.5`. All of them
+run all the time, and are measured over the same seconds, screen after screen, round after round. CPU time is that of
+all threads.
+
+Then a labtui without GPUs and without any run: it should send nothing at all.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import math
-import os
-import pty
-import signal
-import struct
-import sys
+import argparse
+import statistics
 import tempfile
-import termios
-import threading
 import time
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
+from live_run import AT_2_HZ, LiveRun, clean_environment, labtui
+from terminal import Terminal, against, cpu_of, plain
 from yardstick import measure
 
-from labtui.machine.reading import Reading
-from labtui.runs import process
-from labtui.runs.folder import RunFolder, write_json
-from labtui.runs.records import Owner, Request, RunProcess, Status
-
-PAST_S, GPUS = 1800, 4
-SETTLE_S = 6.0
-LABTUI = "import sys; from labtui.cli.main import main; sys.exit(main([]))"
+SETTLE_S = 4.0
+SCREENS = (("2", "Run"), ("1", "Lab"), ("3", "Runs"), ("6", "Machine"))
+QUIET_SCREENS = (("1", "Lab"), ("2", "Run"), ("3", "Runs"), ("4", "Compare"), ("5", "Simulate"), ("6", "Machine"))
+QUIET_S = 8.0
 
 
-class Run:
-    """A live run, owned by this process."""
+class Meter:
+    """Percent of a core and kB/s of several things over the same seconds."""
 
-    def __init__(self, logs: Path) -> None:
-        now = time.time()
-        self.started = now - PAST_S
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(self.started))
-        self.folder = folder = RunFolder(logs / f"{stamp}-ddp_by_hand-0000")
-        for inside in (folder.events, folder.telemetry, folder.ranks / "0"):
-            inside.mkdir(parents=True)
-        request = Request(
-            id=folder.id, experiment="ddp_by_hand", command=("torchrun",), python="", host=os.uname().nodename,
-            user="", uid=0, created=self.started, nproc=GPUS, device="cuda",
-        )  # fmt: skip
-        write_json(folder.request_file, request.document())
-        ours = process.read_stat(os.getpid())
-        assert ours is not None
-        ranks = tuple(RunProcess("rank", ours.pid, ours.start, n, n, "ranks/0/stdout.log") for n in range(GPUS))
-        owner = Owner(ours.pid, ours.start, process.boot_id(), os.uname().nodename)
-        status = Status("running", self.started, agent=owner, started=self.started, processes=ranks)
-        write_json(folder.status_file, status.document())
-        links = [[n, (n + 1) % GPUS, "SHM/direct/direct", [0, 1]] for n in range(GPUS)]
-        write_json(folder.nccl_file, {"kind": "nccl", "nccl_version": "2.27.5", "nranks": GPUS, "links": links})
-        self._telemetry = (folder.telemetry / "here.jsonl").open("a")
-        self._events = folder.rank_events(0).open("a")
-        self._log = (folder.ranks / "0" / "stdout.log").open("a")
-        self._second = 0
-        while self._second < PAST_S:
-            self.go_on()
+    def __init__(self, terminals: dict[str, Terminal], pids: dict[str, int]) -> None:
+        self._terminals = terminals
+        self._pids = pids | {name: terminal.pid for name, terminal in terminals.items()}
 
-    def go_on(self) -> None:
-        """A second of it."""
-        second, t = self._second, self.started + self._second
-        print(json.dumps(self._sample(second, t)), file=self._telemetry, flush=True)
-        for half in range(2):
-            self._report(t, "progress", done=2 * second + half, total=2 * PAST_S + 1000)
-            for name, value in (("loss", 2.3 * math.exp(-second / 600)), ("step time", 41 + second % 40 / 4)):
-                self._report(t, "metric", name=name, value=value, step=2 * second + half, unit="")
-        self._events.flush()
-        print(f"step {2 * second}", file=self._log, flush=True)
-        self._second += 1
+    def over(self, seconds: float) -> tuple[dict[str, float], dict[str, float]]:
+        """Name -> percent, and name -> kB/s."""
+        cpu, sent, begin = self._cpu(), self._sent(), time.monotonic()
+        time.sleep(seconds)
+        passed = time.monotonic() - begin
+        now_cpu, now_sent = self._cpu(), self._sent()
+        return (
+            {name: 100 * (now_cpu[name] - cpu[name]) / passed for name in cpu},
+            {name: (now_sent[name] - sent[name]) / passed / 1e3 for name in sent},
+        )
 
-    def _sample(self, second: int, t: float) -> dict[str, Any]:
-        held = ("sw_power_cap",) if second % 40 > 25 else ()
-        gpus = [
-            Reading(
-                index, util=97 - (second + index) % 5, mem_used=11 << 30, mem_total=16 << 30, power_w=210.0,
-                power_limit_w=320.0, temp_c=60 + second % 3, sm_mhz=2505 - 15 * len(held), pcie_rx=9.5, pcie_tx=9.6,
-                throttle=held,
-            ).document()
-            for index in range(GPUS)
-        ]  # fmt: skip
-        ranks = [{"rank": n, "pid": 400 + n, "cpu": 95.0 + second % 7, "rss": 812_000_000} for n in range(GPUS)]
-        return {"t": t, "gpus": gpus, "ranks": ranks, "host": {"cpu": 34.0, "load1": 4.1, "mem_available": 12 << 33}}
+    def _cpu(self) -> dict[str, float]:
+        return {name: cpu_of(pid) for name, pid in self._pids.items()}
 
-    def _report(self, t: float, kind: str, **fields: Any) -> None:
-        print(json.dumps({"t": t, "rank": 0, "kind": kind, **fields}), file=self._events)
+    def _sent(self) -> dict[str, int]:
+        return {name: terminal.sent for name, terminal in self._terminals.items()}
 
 
-class Terminal:
-    """labtui in a pty."""
+def watched(run: LiveRun, seconds: float, rounds: int, nvitop: str | None) -> None:
+    """The run on the screen."""
+    ours, slow = Terminal(labtui(AT_2_HZ), run.environment), Terminal(labtui(), run.environment)
+    terminals = {"2 Hz": ours, "1 Hz": slow}
+    if nvitop:
+        terminals["nvitop"] = Terminal([nvitop, "-m", "full", "--interval", "0.5"], run.environment)
+    try:
+        ours.until(b"Experiments")
+        slow.until(b"Experiments")
+        meter = Meter(terminals, {"sampler": run.process("sampler"), "agent": run.agent})
+        cpu: dict[tuple[str, str], list[float]] = defaultdict(list)
+        sent: dict[tuple[str, str], list[float]] = defaultdict(list)
+        for _ in range(rounds):
+            for key, screen in SCREENS:
+                for terminal in (ours, slow):
+                    terminal.press(key.encode())
+                time.sleep(SETTLE_S)
+                used, told = meter.over(seconds)
+                for name, percent in used.items():
+                    cpu[screen, name].append(percent)
+                for name, rate in told.items():
+                    sent[screen, name].append(rate)
+    finally:
+        for terminal in terminals.values():
+            terminal.end()
+    for _, screen in SCREENS:
+        of = {name: statistics.median(values) for (where, name), values in cpu.items() if where == screen}
+        rate = {name: statistics.median(values) for (where, name), values in sent.items() if where == screen}
+        both = of["2 Hz"] + of["sampler"]
+        print(f"{screen}, live at 2 Hz")
+        print(f"  UI and sampler   {both:6.2f} % of a core {against(both, 4, 2)}")
+        parts = f"UI {of['2 Hz']:.2f} %, sampler {of['sampler']:.2f} %; agent {of['agent']:.2f} % besides"
+        print(f"                   {parts}")
+        if nvitop:
+            ratio = both / of["nvitop"]
+            print(f"  nvitop           {of['nvitop']:6.2f} %, so that is {ratio:.2f} x of it {against(ratio, 2.5, 1)}")
+            print(f"                   and sends {rate['nvitop']:.2f} kB/s")
+        print(f"  to the terminal  {rate['2 Hz']:6.2f} kB/s {against(rate['2 Hz'], 20, 8)}")
+        print(f"  looking at 1 Hz  {of['1 Hz']:6.2f} %, {rate['1 Hz']:.2f} kB/s", flush=True)
 
-    def __init__(self, logs: Path) -> None:
-        self.sent = 0
-        self.pid, self._fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update(TERM="xterm-256color", LABTUI_LOGS=str(logs), XDG_CACHE_HOME=str(logs / ".cache"))
-            os.execv(sys.executable, [sys.executable, "-c", LABTUI])
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 45, 160, 0, 0))
-        threading.Thread(target=self._read, daemon=True).start()
 
-    def _read(self) -> None:
-        while True:
-            try:
-                self.sent += len(os.read(self._fd, 1 << 16))
-            except OSError:
-                return
-
-    def press(self, key: str) -> None:
-        os.write(self._fd, key.encode())
-
-    def cpu(self) -> float:
-        """Seconds that its threads have run so far."""
-        tasks = Path(f"/proc/{self.pid}/task")
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
-
-    def end(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-
-
-def spent(terminal: Terminal, seconds: float) -> str:
-    """What it costs within so many seconds."""
-    time.sleep(SETTLE_S)
-    cpu, sent, begin = terminal.cpu(), terminal.sent, time.monotonic()
-    time.sleep(seconds)
-    passed = time.monotonic() - begin
-    return (
-        f"{100 * (terminal.cpu() - cpu) / passed:5.2f} % of a core   {(terminal.sent - sent) / passed / 1e3:6.2f} kB/s"
-    )
+def quiet(seconds: float) -> None:
+    """Nothing on the screen that could change."""
+    with tempfile.TemporaryDirectory(prefix="labtui-benchmark-") as folder:
+        environment = clean_environment(Path(folder))
+        terminal = Terminal(labtui(), environment)
+        try:
+            terminal.until(b"Experiments")
+            for key, screen in QUIET_SCREENS:
+                terminal.press(key.encode())
+                time.sleep(SETTLE_S)
+                terminal.forget()
+                cpu, sent = terminal.cpu(), terminal.sent
+                time.sleep(seconds)
+                rest = terminal.sent - sent
+                percent = 100 * (terminal.cpu() - cpu) / seconds
+                what = " ".join(plain(terminal.output()).split())
+                print(f"nothing runs, no GPU, {screen:<8} {rest:6} bytes in {seconds:g} s {against(rest, 0, 0)}, "
+                      f"{percent:.2f} % of a core" + (f": {what[-70:]}" if what else ""))  # fmt: skip
+        finally:
+            terminal.end()
 
 
 def main() -> None:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--nvitop", help="path of an nvitop")
+    arguments = parser.parse_args()
     before = measure()
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder))
-        running = threading.Event()
-
-        def go_on() -> None:
-            while not running.wait(1.0):
-                run.go_on()
-
-        feeder = threading.Thread(target=go_on)
-        feeder.start()
-        terminal = Terminal(Path(folder))
-        try:
-            time.sleep(SETTLE_S)
-            for key, name in (("1", "Lab, with the machine strip"), ("2", "Run, live"), ("3", "Runs")):
-                terminal.press(key)
-                print(f"{name:<28} {spent(terminal, seconds)}", flush=True)
-            running.set()
-            feeder.join()
-            word = run.folder.status().document()
-            write_json(run.folder.status_file, {**word, "state": "succeeded", "ended": time.time()})
-            terminal.press("2")
-            print(f"{'Run, ended':<28} {spent(terminal, seconds)}")
-        finally:
-            running.set()
-            terminal.end()
+    with LiveRun() as run:
+        watched(run, arguments.seconds, arguments.rounds, arguments.nvitop)
+    quiet(QUIET_S)
     print(before.beside(measure()))
 
 

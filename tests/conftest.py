@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     yield logs
+    gc.enable()  # the command line stops collecting while a screen opens, and the screens of tests aren't real
     # By os.scandir: tests make other ways of listing fail on purpose.
     if next(os.scandir(logs), None) is not None:
         for left in process.carrying("LABTUI_LOGS", str(logs)):

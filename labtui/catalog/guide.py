@@ -13,6 +13,7 @@ from pathlib import Path
 from labtui.catalog.manifest import DEVICES, Experiment, Value, checked_values
 from labtui.catalog.markdown import cut
 from labtui.catalog.reading import (
+    MOST_TABLES,
     NAME,
     NAME_RULE,
     CatalogError,
@@ -146,6 +147,7 @@ def parse_guide(text: str, file: str = FILE, experiment: Experiment | None = Non
     # What stands above the first heading comes first, under no title.
     sections: list[tuple[str, list[Part]]] = [("", [])]
     known: list[str] = []
+    blocks = 0
     for piece in cut(text, file, tuple(BLOCKS)):
         if piece.kind == "heading":
             sections.append((piece.content, []))
@@ -155,6 +157,11 @@ def parse_guide(text: str, file: str = FILE, experiment: Experiment | None = Non
             raise CatalogError(f"{file}, line {piece.line}: {piece.kind} stands above all steps, a ## heading expected")
         else:
             place = f"{file}, line {piece.line}, {piece.kind}"
+            blocks += 1
+            if blocks > MOST_TABLES:
+                raise CatalogError(
+                    f"{place}: it is the block after {MOST_TABLES:,} others, a guide for people expected"
+                )
             keys, read = BLOCKS[piece.kind]
             table = Table(place, "", parse_toml(place, piece.content, piece.line + 1), keys)
             block = read(table, piece.line, known, experiment)

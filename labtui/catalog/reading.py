@@ -20,6 +20,9 @@ NAME_RULE = "lower-case letters, digits and _, a letter first"
 LARGEST_FILE = 1 << 20
 """Bytes of a manifest or guide that are read; a longer one is somebody else's file."""
 
+MOST_TABLES = 1000
+"""Of a kind, such as variants, or blocks of a guide."""
+
 LARGEST_INT = 2**63 - 1
 """TOML's integers have 64 bits; tomllib reads longer ones, which nothing after it could print or store."""
 
@@ -245,6 +248,8 @@ class Table:
     def named_tables(self, key: str, allowed: Sequence[str]) -> Iterator[tuple[str, Table]]:
         """The tables under `key` with their names, in the order in which they are written."""
         outer = self.table(key, None)
+        if len(outer.items()) > MOST_TABLES:
+            raise self.wrong(key, f"at most {MOST_TABLES:,}", f"holds {len(outer.items()):,} tables")
         for name, _ in outer.items():
             if not NAME.fullmatch(name):
                 raise CatalogError(f"{self.place}: {outer.key(name)} is no name, {NAME_RULE} expected")
@@ -270,6 +275,8 @@ def parse_toml(place: str, text: str, first_line: int = 1) -> dict[str, Any]:
     # Fewer dots than parts: nothing to look for, and that is so with nearly every file.
     if text.count(".") >= 100 and re.search(_LONG_KEY, text):
         raise CatalogError(f"{place}: a key has a hundred parts and more, a few expected")
+    if re.search(r"[0-9_]{1000}", text):
+        raise CatalogError(f"{place}: a number has a thousand digits and more, one of 64 bits expected")
     try:
         return tomllib.loads(text)
     except RecursionError:

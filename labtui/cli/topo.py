@@ -14,8 +14,8 @@ from labtui.runs.clean import clean_line
 if TYPE_CHECKING:
     from labtui.machine.topology import Topology
 
-LARGEST = 4 << 20
-"""Bytes: a thousand times what nvidia-smi prints."""
+LARGEST = 1 << 20
+"""Bytes: hundreds of times what nvidia-smi prints."""
 
 
 class TopoError(ValueError):

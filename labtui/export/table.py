@@ -21,7 +21,7 @@ NUMBERS = ("metric", "result", "check", "prediction")
 """Kinds of events that carry a number."""
 _COLUMNS = ("run", "kind", "t", "rank", "step", "name", "value", "unit", "predicted", "bound", "passed", "expected")
 _BOUNDS = (("at_most", "<="), ("at_least", ">="), ("equal", "=="))
-MOST_COLUMNS = 256
+MOST_COLUMNS = 512
 """Labels, or fields of telemetry, in one table. Each row has a cell for each."""
 _SAMPLE = ("run", "t", "host", "of", "number")
 

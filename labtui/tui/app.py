@@ -467,7 +467,7 @@ class LabApp(App[None]):
     @on(HistoryTable.EndNeared)
     def _read_further_back(self) -> None:
         if len(self.history.listing.rows) >= self.history_watcher.limit:
-            self.history_watcher.limit *= 2
+            self.history_watcher.limit = max(2 * self.history_watcher.limit, self.runs.table.wanted)
             self.history_watcher.resume()
 
     # Going about

@@ -73,6 +73,7 @@ def test_a_script_that_is_on_no_link_hears_so() -> None:
     assert done.stderr == "labtui.bench.enter is for ranks on a shaped link: LABTUI_LINK_RANKS is not set\n"
 
 
+@pytest.mark.slow
 def test_an_all_reduce_takes_as_long_as_theory_says(tmp_path: Path) -> None:
     try:
         found = shaped.find(500e6, 2)

@@ -44,6 +44,7 @@ def labtui_run(*arguments: str) -> tuple[int, dict]:
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @needs_torch
 def test_labtui_runs_it_on_four_processes_with_labels_factors_and_fit():
     code, run = labtui_run("--nproc", "4")
@@ -87,6 +88,7 @@ def test_a_corrupted_sum_is_counted_and_fails_the_run_unless_that_was_expected()
     assert "#wrong is 0" in run["reason"]
 
 
+@pytest.mark.slow
 @needs_torch
 def test_bare_torchrun_prints_the_table_of_nccl_tests():
     done = main(*SMALL, "collective=reduce_scatter", "dtype=bfloat16", nproc=2)

@@ -126,6 +126,7 @@ def test_a_mean_of_means_fails_exactly_the_checks_that_are_named(experiment):
     assert len(found) == 8  # the weights are identical all the same: identical, and wrong
 
 
+@pytest.mark.slow
 @needs_torch
 def test_one_process_is_a_group_too():
     done = subprocess.run(

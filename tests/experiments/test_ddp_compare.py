@@ -113,6 +113,7 @@ def test_two_variants_in_turn_give_results_that_can_be_compared(own_folders):
     assert losses[-1]["value"] < losses[0]["value"]
 
 
+@pytest.mark.slow
 @needs_torch
 def test_four_processes_send_bfloat16(own_folders):
     document = run("--variant", "bf16_hook", "--nproc", "4", steps=2)

@@ -105,7 +105,10 @@ def predictions(document: dict[str, Any]) -> dict[str, tuple[float, float]]:
 @needs_torch
 @pytest.mark.parametrize(
     ("way", "ranks", "fewer", "gathers"),
-    [("reshard_to", 4, 2, 9), pytest.param("reshard", 2, 1, 9, marks=pytest.mark.slow)],
+    [
+        pytest.param("reshard_to", 4, 2, 9, marks=pytest.mark.slow),
+        pytest.param("reshard", 2, 1, 9, marks=pytest.mark.slow),
+    ],
 )
 def test_beside_ddp(way, ranks, fewer, gathers):
     document = run("--variant", way, "--nproc", str(ranks), **SMALL)

@@ -137,6 +137,7 @@ def test_two_ranks_prove_count_and_measure_every_way(own_folders: Path) -> None:
     assert re.match(r"on this link a layer would wait \S+ times longer than it computes \(no profile", sentence)
 
 
+@pytest.mark.slow
 @needs_torch
 def test_four_ranks_share_two_heads_of_keys_and_values(own_folders: Path) -> None:
     document = run("--variant", "grouped_query")

@@ -196,6 +196,7 @@ def test_four_processes_cut_what_four_does_not_divide_and_each_mistake_fails_the
     assert {check["at_most"] for check in told["float64"]["checks"] if "one process's" in check["name"]} == {1e-12}
 
 
+@pytest.mark.slow
 @needs_torch
 def test_one_process_cuts_nothing_and_says_so_and_what_does_not_fit_is_refused_before_it_is_taken(tmp_path):
     done, told = in_turn(

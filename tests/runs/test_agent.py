@@ -137,6 +137,7 @@ BENCH = """
 """
 
 
+@pytest.mark.slow
 def test_a_stall_names_the_rank_that_did_not_come_and_its_line(own_folders: Path, tmp_path: Path) -> None:
     body = """
         def main(lab):
@@ -199,6 +200,7 @@ def test_a_script_that_knows_no_sigusr1_survives_a_request_for_stacks(own_folder
     assert end(folder).state == STOPPED
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_do_not_collide(own_folders: Path, tmp_path: Path) -> None:
     path = script(tmp_path, "time.sleep(1)")
     # The second by way of a script: log settings reach torchrun all the same.

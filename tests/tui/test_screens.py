@@ -580,6 +580,7 @@ async def test_attach_opens_on_the_run(own_folders: Path, lab: Experiment) -> No
             assert folder.id in screen_text(app)
 
 
+@pytest.mark.slow
 async def test_no_size_breaks_a_screen(app: LabApp, own_folders: Path) -> None:
     filled_run(own_folders)
     async with app.run_test(size=(80, 24)) as pilot:

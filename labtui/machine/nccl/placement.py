@@ -6,6 +6,7 @@ neighbours: hosts hold blocks of ranks. Where that leaves a rank unplaced, the n
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from itertools import pairwise
 
@@ -26,12 +27,27 @@ def canonical_hosts(facts: Facts) -> dict[Origin, str]:
         if origin.host:
             weight = 1 + sum(origin.connections.values())
             by_pid.setdefault(origin.pid, Counter())[origin.host] += weight
-    hosts = {}
-    for origin in facts.origins.values():
-        names = by_pid.get(origin.pid, Counter())
-        related = [name for name in names if name.endswith(origin.host) or origin.host.endswith(name)]
-        hosts[origin] = max(related, key=lambda name: names[name]) if origin.host and related else origin.host
-    return hosts
+    mended = {pid: _mended(names) for pid, names in by_pid.items()}
+    return {origin: mended.get(origin.pid, {}).get(origin.host, origin.host) for origin in facts.origins.values()}
+
+
+def _mended(names: Counter[str]) -> dict[str, str]:
+    """Each name -> the most frequent of those that end with it, or that it ends with.
+
+    In containers the processes of all hosts may have the same pid, so this must not compare each name with each.
+    """
+    backwards = sorted(name[::-1] for name in names)
+    place = {name: number for number, name in enumerate(names)}
+    found = {}
+    for name in names:
+        related = {ending for cut in range(len(name)) if (ending := name[cut:]) in names}
+        for number in range(bisect_left(backwards, name[::-1]), len(backwards)):
+            if not backwards[number].startswith(name[::-1]):
+                break
+            related.add(backwards[number][::-1])
+        # Of equals the one that came first.
+        found[name] = max(related, key=lambda each: (names[each], -place[each]))
+    return found
 
 
 def places(facts: Facts, made: tuple[Connection, ...], size: int) -> dict[int, str]:

@@ -70,8 +70,11 @@ class Strays:
     def glued(self, line: bytes) -> None:
         """A line with several messages in it, or with pieces of them."""
         begins = []
+        before = 0
         for mark in grammar.MARK.finditer(line):
-            reach = max(0, mark.start() - grammar.HEAD_REACH)
+            # No head reaches back over another mark.
+            reach = max(before, mark.start() - grammar.HEAD_REACH)
+            before = mark.end()
             head = grammar.HEAD.search(line[reach : mark.start()])
             begins.append((reach + head.start() if head else mark.start(), mark))
         if begins[0][0] > 0 and b" via " in line[: begins[0][0]]:

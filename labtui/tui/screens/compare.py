@@ -63,7 +63,7 @@ class CompareScreen(Framed):
         self.table.empty = f"{len(self.ids)} runs are being read"
         self.charts.show(None)
         self.table.display = True
-        self.table.focus()
+        self.set_focus(self.table)
         self.table.redraw()
         self.post_message(self.ReadingWanted(self.ids))
 
@@ -101,7 +101,7 @@ class CompareScreen(Framed):
     def action_next_pane(self) -> None:
         other: Pane = self.charts if self.focused is not self.charts else self.table
         other.display = True
-        other.focus()
+        self.set_focus(other)  # at once: `focus` is put off, and the next key would go to this pane
 
     action_previous_pane = action_next_pane
 

@@ -101,6 +101,8 @@ class LabScreen(Framed):
 
     def __init__(self) -> None:
         super().__init__()
+        self._guide_side = Vertical(id="guide-side")
+        """Kept, since the first resize may come before what is composed is there."""
         self.experiments = ExperimentList()
         self.guide = LessonPane(joint="┬")
         self.facts = ExperimentFacts(joint="├")
@@ -115,7 +117,7 @@ class LabScreen(Framed):
     def compose_body(self) -> Iterable[Widget]:
         with Horizontal():
             yield self.experiments
-            with Vertical(id="guide-side"):
+            with self._guide_side:
                 yield self.guide
                 yield self.facts
         yield self.strip
@@ -251,7 +253,7 @@ class LabScreen(Framed):
         self.set_class(small, "-narrow")
         on_list = not self._in_guide
         self.experiments.display = not small or on_list
-        self.query_one("#guide-side").display = not small or not on_list
+        self._guide_side.display = not small or not on_list
         # Who reads has the blocks' own commands before them, and needs the lines.
         self.facts.display = (not small or self.size.height >= LOW) and (on_list or self.size.height >= HIGH)
         self.facts.alone = small
@@ -268,7 +270,7 @@ class LabScreen(Framed):
             return
         # In a small terminal the other pane is hidden, and what is hidden can't be focused.
         other = self.experiments if self._in_guide else self.guide
-        for widget in (self.experiments, self.query_one("#guide-side")):
+        for widget in (self.experiments, self._guide_side):
             widget.display = True
         self.set_focus(other)  # at once: Widget.focus would let the next keys go to the old pane
 

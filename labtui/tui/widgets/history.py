@@ -35,6 +35,7 @@ class HistoryTable(Choice):
         self.hidden: list[str] = []
         """Ids of runs that are to be deleted, in the order in which that was said."""
         self._rows: Sequence[Row] = ()
+        self._to_the_last = False
 
     def show(self, history: History, now: float) -> None:
         """Shows the runs; the cursor stays on its run while that is still there."""
@@ -45,7 +46,7 @@ class HistoryTable(Choice):
         if before is not None and self.cursor > 0 and same_list:
             self.choose(before.id)
         elif not same_list:
-            self.cursor = 0
+            self.cursor, self._to_the_last = 0, False
         self.redraw()
 
     def refilter(self) -> None:
@@ -112,6 +113,15 @@ class HistoryTable(Choice):
             star=row.star,
         )
         return with_role(line, "cursor") if chosen else line
+
+    @property
+    def wanted(self) -> int:
+        """How many runs should be read: all, once somebody has gone to the last."""
+        return self.history.listing.matching if self._to_the_last else 0
+
+    def action_go_last(self) -> None:
+        self._to_the_last = True
+        super().action_go_last()
 
     def move_to(self, index: int, direction: int = 1) -> None:
         super().move_to(index, direction)
