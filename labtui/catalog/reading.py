@@ -276,7 +276,7 @@ def parse_toml(place: str, text: str, first_line: int = 1) -> dict[str, Any]:
     if text.count(".") >= 100 and re.search(_LONG_KEY, text):
         raise CatalogError(f"{place}: a key has a hundred parts and more, a few expected")
     if re.search(r"[0-9_]{1000}", text):
-        raise CatalogError(f"{place}: a number has a thousand digits and more, one of 64 bits expected")
+        raise CatalogError(f"{place} is no valid TOML: a number has a thousand digits and more")
     try:
         return tomllib.loads(text)
     except RecursionError:

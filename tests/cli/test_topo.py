@@ -99,7 +99,7 @@ def test_a_machine_without_gpus_is_one_quiet_line(labtui, fake_nvml: fixture.Fak
         (b"hello\n", "holds no table of nvidia-smi topo -m"),
         (b"\xff\xfe", "holds no table of nvidia-smi topo -m"),
         (b"a:1:2 [0] NCCL INFO Bootstrap : Using eth0\n", "it looks like a log of NCCL: try labtui nccl"),
-        (b"GPU" * 3_000_000, "has more than 4 MiB"),
+        (b"GPU" * 3_000_000, "has more than 1 MiB"),
     ],
 )
 def test_other_content_is_one_sentence(labtui, monkeypatch, tmp_path: Path, data: bytes, sentence: str) -> None:
@@ -112,7 +112,7 @@ def test_other_content_is_one_sentence(labtui, monkeypatch, tmp_path: Path, data
 def test_a_gigabyte_is_not_read(labtui, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(1 << 30)
-    assert "has more than 4 MiB" in labtui("topo", str(tmp_path / "huge")).sentence
+    assert "has more than 1 MiB" in labtui("topo", str(tmp_path / "huge")).sentence
 
 
 def test_no_file(labtui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,7 +177,15 @@ def test_a_row_for_each_stage() -> None:
 
 def test_the_two_of_a_pair_stand_below_each_other() -> None:
     pair = Pair(Action("F", 1, 0), Action("B", 0, 1))
-    steps = (Action("F", 0, 0), Action("F", 0, 1), pair, Action("F", 1, 1), Action("B", 1, 1), Action("B", 0, 0), Action("B", 1, 0))  # fmt: skip
+    steps = (
+        Action("F", 0, 0),
+        Action("F", 0, 1),
+        pair,
+        Action("F", 1, 1),
+        Action("B", 1, 1),
+        Action("B", 0, 0),
+        Action("B", 1, 0),
+    )
     run = simulate(Order("pair", 2, ((0, 0),), (steps,)), Costs())
     assert gantt.rows(run) == ["001aa1bbaabb"]
     assert gantt.rows(run, by_stage=True) == ["0 111   aabb", " 0aaa1bb    "]
